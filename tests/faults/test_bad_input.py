@@ -1,10 +1,9 @@
-"""What no client should send: the broker says so, lives, and nobody else notices."""
+"""Invalid input: the broker logs it and lives, and other clients are not affected."""
 
 import json
 import random
 import re
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,8 @@ import pytest
 from tests.support import soak
 from tests.support.broker_requests import fetch, message_set, produce, values
 from tests.support.brokers import connect, running_broker
+from tests.support.mutations import mutated
+from tests.support.process import eventually, resident_bytes
 from zkbroker.protocol.messages import ApiVersionsRequest
 
 MAX_REQUEST_BYTES = 2_000_000
@@ -47,15 +48,12 @@ def raw(process):
 
 def logged(process, pattern):
     """Wait for a line in the broker's log."""
-    deadline = time.monotonic() + 20
-    while not re.search(pattern, process.log_path.read_text()):
-        assert time.monotonic() < deadline, f"{pattern} is not in:\n{process.log_tail()}"
-        time.sleep(0.02)
+    eventually(lambda: re.search(pattern, process.log_path.read_text()), pattern, timeout_s=20)
 
 
 @pytest.fixture
 def bystander(strict):
-    """Another client's connection, which must work before and after."""
+    """A connection of another client, which must work before and after the test."""
     with client(strict) as connection:
         yield connection
         stored = produce(connection, "t", message_set(2, [b"unharmed"]))
@@ -105,12 +103,12 @@ def test_partial_frame_times_out(strict, bystander):
 
 
 def test_announced_frame_sizes_take_no_memory(strict, bystander):
-    before = resident_mb(strict)
+    before = resident_bytes(strict.pid)
     connections = [raw(strict) for _ in range(100)]
     for connection in connections:
         connection.sendall(MAX_REQUEST_BYTES.to_bytes(4, "big") + bytes(1000))
     assert bystander.request(ApiVersionsRequest()).error_code == 0
-    assert resident_mb(strict) - before < 50
+    assert resident_bytes(strict.pid) - before < 50 << 20
     for connection in connections:
         connection.close()
 
@@ -122,11 +120,6 @@ def test_connections_above_the_limit_are_refused(strict, bystander):
         connection.close()
 
 
-def resident_mb(process):
-    text = Path(f"/proc/{process.pid}/status").read_text()
-    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
-
-
 def golden_frames():
     data = Path(__file__).parent.parent / "golden" / "data" / "wire"
     return [
@@ -134,24 +127,6 @@ def golden_frames():
         for path in sorted(data.glob("*.jsonl"))
         for line in path.read_text().splitlines()
     ]
-
-
-def mutate(frame, chance):
-    """Flip, cut and insert bytes; write wild lengths and counts."""
-    data = bytearray(frame)
-    for _ in range(chance.randint(1, 4)):
-        kind = chance.randrange(4)
-        at = chance.randrange(max(1, len(data)))
-        if kind == 0 and data:
-            data[at % len(data)] ^= 1 << chance.randrange(8)
-        elif kind == 1:
-            del data[at : at + chance.randint(1, 20)]
-        elif kind == 2:
-            data[at:at] = chance.randbytes(chance.randint(1, 20))
-        else:
-            wild = chance.choice([-1, -2, 2**31 - 1, -(2**31), 0x7FFF0000, 65536])
-            data[at : at + 4] = wild.to_bytes(4, "big", signed=True)
-    return bytes(data)
 
 
 def send_mutated(process, count, check):
@@ -162,10 +137,10 @@ def send_mutated(process, count, check):
         if connection is None:
             connection = socket.create_connection(process.address, 20)
             connection.settimeout(0.05)
-        frame = mutate(chance.choice(frames), chance)
+        frame = mutated(chance.choice(frames), chance)
         try:
             connection.sendall(len(frame).to_bytes(4, "big") + frame)
-            # An answer, the end of the connection, or nothing for the moment: all are fine.
+            # A response, the end of the connection, or nothing yet: all are fine.
             if number % 7 == 0 and not connection.recv(65536):
                 raise ConnectionError
         except TimeoutError:
@@ -189,11 +164,11 @@ def fuzz(process, count):
             assert values(found, stored.base_offset)[0] == b"between"
 
         send_mutated(process, count // 10, check)
-        before = resident_mb(process)
+        before = resident_bytes(process.pid)
         send_mutated(process, count, check)
         assert process.alive
-        grown = resident_mb(process) - before
-    assert grown < 30, f"{grown:.1f} MB grown by {count} frames"
+        grown = resident_bytes(process.pid) - before
+    assert grown < 30 << 20, f"{grown} bytes grown by {count} frames"
     assert "Traceback" not in process.log_path.read_text()
 
 

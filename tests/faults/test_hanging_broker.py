@@ -42,9 +42,7 @@ def coordinated_by(cluster, broker):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_consumer_commits_while_a_broker_hangs(
-    cluster, runtime
-):
+def test_consumer_commits_while_a_broker_hangs(cluster, runtime):
     topic = cluster.create_topic(partitions=1, replication=3)
     key = (topic, 0)
     group = coordinated_by(cluster, OTHER)

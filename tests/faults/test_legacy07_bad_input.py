@@ -1,4 +1,4 @@
-"""What no 0.7 client should send: its connection ends, nobody else notices, no log is damaged."""
+"""Invalid input of 0.7 clients ends their connections; other clients and the logs are unharmed."""
 
 import random
 import socket
@@ -11,6 +11,7 @@ from tests.support import soak
 from tests.support.broker_requests import fetch, values
 from tests.support.brokers import connect, running_broker
 from tests.support.legacy07_server import Client07, Server07
+from tests.support.mutations import mutated
 from zkbroker.log.legacy07.lookup import ViewMap
 from zkbroker.network.server.limits import Limits
 from zkbroker.protocol.legacy07 import (
@@ -76,7 +77,7 @@ def server(tmp_path, request):
 
 @pytest.fixture
 def bystander(server):
-    """Another client, whose connection must work before and after."""
+    """A function that checks the connection of another client; it must work before and after."""
     client = server.connect()
     sent = build_message(b"unharmed")
 
@@ -95,42 +96,20 @@ def bystander(server):
     client.socket.close()
 
 
-def mutated(chosen, frame):
-    frame = bytearray(frame)
-    for _ in range(chosen.choice([1, 1, 2, 5])):
-        at = chosen.randrange(len(frame)) if frame else 0
-        kind = chosen.randrange(6)
-        if kind == 0:
-            frame[at : at + 1] = bytes([chosen.randrange(256)])
-        elif kind == 1:
-            frame[at : at + 4] = struct.pack(
-                ">i", chosen.choice([-1, 0, 1, 4, 255, 2**31 - 1, -(2**31), len(frame)])
-            )
-        elif kind == 2:
-            del frame[at : at + chosen.randint(1, 20)]
-        elif kind == 3:
-            frame[at:at] = chosen.randbytes(chosen.randint(1, 20))
-        elif kind == 4:
-            frame[at:at] = frame[at : at + chosen.randint(1, 50)]
-        else:
-            frame = frame[:at]
-    return bytes(frame)
-
-
 def fuzz(server, seed, count):
     chosen = random.Random(seed)
     client = server.connect()
     probe = encode_request(Offsets07("t", 0, -2, 1))
     closed = 0
     for _ in range(count):
-        frame = mutated(chosen, chosen.choice(GOOD))
+        frame = mutated(chosen.choice(GOOD), chosen)
         try:
             client.send(frame)
             client.send(probe)
             client.socket.shutdown(socket.SHUT_WR)
         except OSError:
             pass
-        # Whatever comes, it is frames until the end.
+        # Only whole frames are received until the end.
         answers = 0
         while client.receive() is not None:
             answers += 1
@@ -151,15 +130,15 @@ def test_mutated_frames_do_no_harm(server, bystander):
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_100000_mutated_frames_do_no_harm(server, bystander):
-    # The other client may not be idle for long.
+    # The other client must not become idle.
     for seed in soak.seeds(100, 500):
         fuzz(server, seed, 200)
         bystander()
     assert_logs_are_whole(server)
 
 
-class SharedTopics:
-    """A broker whose topics are shared by both generations."""
+class BrokerAt:
+    """A broker at an address, to which `fuzz` connects."""
 
     def __init__(self, address):
         self.address = address
@@ -182,7 +161,7 @@ def test_mutated_frames_do_no_harm_to_shared_topics(tmp_path, chroot):
     with running_broker(tmp_path, chroot, own) as process:
         with ZkSession(f"{chroot.partition('/')[0]}/{shared}") as session:
             address = brokers(session)[0]
-        closed = fuzz(SharedTopics(address), 7, 300)
+        closed = fuzz(BrokerAt(address), 7, 300)
         assert 20 < closed < 290
         with connect(process) as connection:
             for name in (each.name for each in sorted((tmp_path / "legacy").glob("*-[0-9]*"))):
@@ -201,7 +180,7 @@ def test_mutated_frames_do_no_harm_to_shared_topics(tmp_path, chroot):
 
 
 def assert_logs_are_whole(server):
-    """What was stored is valid to the last byte, inside the wrappers too."""
+    """The stored messages are valid to the last byte, inside the wrappers too."""
     checked = 0
     for log in server.logs.all().values():
         data = b"".join(path.read_bytes() for path in log.files)
@@ -225,7 +204,6 @@ def test_decompression_bomb_closes_the_connection(server, bystander):
 
 
 def test_number_of_logs_is_bounded(server, bystander):
-    closed = 0
     for number in range(60):
         with server.connect() as client:
             client.send(encode_request(Produce07(f"many{number}", 0, SET)))
@@ -233,7 +211,7 @@ def test_number_of_logs_is_bounded(server, bystander):
             client.read_to_the_end()
     assert len(server.logs.all()) == 50
     closed = sum(server.logs.get(f"many{number}", 0) is None for number in range(60))
-    assert closed == 11  # with that of the bystander
+    assert closed == 11  # one log is that of the bystander
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Many connections and slow ones: memory is bounded, and the slow hold up only themselves."""
+"""Many connections and slow ones: memory is bounded, and slow clients delay only themselves."""
 
 import socket
 import threading
@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.broker_requests import fetch, fetch_request, message_set, produce
 from tests.support.brokers import connect, running_broker
+from tests.support.process import eventually, resident_bytes
 from zkbroker.protocol import RequestHeader, encode_request
 from zkbroker.protocol.messages import ApiVersionsRequest
 
@@ -24,8 +25,7 @@ def process(zookeeper, chroot, tmp_path):
 
 
 def resident_mb(process):
-    text = Path(f"/proc/{process.pid}/status").read_text()
-    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
+    return resident_bytes(process.pid) / 2**20
 
 
 def test_1000_idle_and_50_busy_connections_bound_memory(process, record_property):
@@ -71,7 +71,7 @@ def test_1000_idle_and_50_busy_connections_bound_memory(process, record_property
 
 
 def slow_reader(process, request):
-    """A connection that has asked and takes next to nothing by itself."""
+    """A connection that has sent a request and buffers next to nothing of the response."""
     reader = socket.socket()
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     reader.connect(process.address)
@@ -114,10 +114,7 @@ def test_memory_for_unread_down_conversions_is_bounded(process):
             RequestHeader(1, 0, 1, "old"), fetch_request("t", 0, max_bytes=18_000_000)
         )
         before = resident_mb(process)
-        readers = []
-        for _ in range(40):
-            reader = slow_reader(process, request)
-            readers.append(reader)
+        readers = [slow_reader(process, request) for _ in range(40)]
         for reader in readers:
             assert len(reader.recv(1)) == 1
         # Each asked for 18 MB: 720 together.
@@ -140,7 +137,4 @@ def test_long_poll_ends_with_its_client(process):
         for _ in range(50):
             with socket.create_connection(process.address, 20) as poller:
                 poller.sendall(b"".join(request))
-        deadline = time.monotonic() + 30
-        while descriptors() > before and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert descriptors() <= before
+        eventually(lambda: descriptors() <= before, "descriptors are closed", timeout_s=30)

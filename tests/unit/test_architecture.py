@@ -1,4 +1,4 @@
-"""What docs/ARCHITECTURE.md and docs/CONTRIBUTING.md say of the tree is true."""
+"""ARCHITECTURE.md and CONTRIBUTING.md match the tree; files and classes stay small."""
 
 import ast
 import re

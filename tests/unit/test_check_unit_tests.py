@@ -1,4 +1,4 @@
-"""The check of `make lint` that every module has its tests."""
+"""The check of `make lint` that every module has tests."""
 
 import importlib.util
 

@@ -58,12 +58,8 @@ def test_clients_with_equal_ids_are_distinguished():
 
 
 def test_metrics_are_served_on_a_port():
-    stop, port = serve_somewhere(Client())
+    port = free_port()
+    stop = serve(port, Client())
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         assert b"zkbroker_producer_queue_size" in answer.read()
     stop()
-
-
-def serve_somewhere(client):
-    port = free_port()
-    return serve(port, client), port

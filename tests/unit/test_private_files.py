@@ -1,4 +1,4 @@
-"""What is made private is so from its first moment, whatever the umask; what exists is named."""
+"""Private files are private from their creation, whatever the umask; existing ones are reported."""
 
 import logging
 import os

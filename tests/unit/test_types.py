@@ -1,4 +1,4 @@
-"""A partition's name: as a pair, and as the name of its directory."""
+"""Keys of partitions: as a pair, and as the name of a directory."""
 
 import copy
 import pickle

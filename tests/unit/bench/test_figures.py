@@ -1,4 +1,4 @@
-"""Results of benchmarks: ratios by round, and files that the performance page is made of."""
+"""Results of benchmarks: ratios by round, and the files for the performance page."""
 
 import os
 import time

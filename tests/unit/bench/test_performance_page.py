@@ -1,4 +1,4 @@
-"""The performance page is made of results, and hides none of them."""
+"""The performance page shows all results."""
 
 import subprocess
 import sys

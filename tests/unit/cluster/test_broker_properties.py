@@ -1,4 +1,4 @@
-"""What brokers of one machine cannot share is told apart, or refused."""
+"""Properties that brokers of one machine cannot share are made distinct, or refused."""
 
 import pytest
 

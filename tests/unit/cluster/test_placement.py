@@ -1,4 +1,4 @@
-"""How many brokers a host gets, on which disks, and in which rack."""
+"""The number of brokers of a host, their disks and their rack."""
 
 import os
 import socket
@@ -60,7 +60,7 @@ def test_rack_is_the_host_unless_others_have_none(several):
 
     assert rack({}, info(1, "h2")) == "h1"
     assert rack({}, info(1, "h2"), info(2, None)) is None
-    assert rack({"broker.rack": "r"}, info(1, "h2")) is None, "what was given counts"
+    assert rack({"broker.rack": "r"}, info(1, "h2")) is None, "a given rack is kept"
     assert rack({}) == ("h1" if several else None), "a single broker needs none"
 
 

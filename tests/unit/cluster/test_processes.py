@@ -1,4 +1,4 @@
-"""What a cluster of processes is made with."""
+"""The settings of a cluster of processes."""
 
 import tempfile
 

@@ -8,9 +8,7 @@ from zkbroker.errors import ConfigError
 @pytest.mark.parametrize(
     ("brokers", "factor", "least"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)]
 )
-def test_default_replication_is_three_or_the_number_of_brokers(
-    brokers, factor, least
-):
+def test_default_replication_is_three_or_the_number_of_brokers(brokers, factor, least):
     assert replication_properties(brokers, None) == replication_properties(brokers, factor, least)
 
 

@@ -2,20 +2,17 @@ import socket
 import tempfile
 
 import gevent
-import gevent.socket
 import pytest
 
-from tests.support.memory_transport import MemoryTransport, memory_pair
+from tests.support.frame_client import ask, connect, frame
+from tests.support.memory_transport import memory_pair
 from zkbroker.errors import NetworkError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.client.channel import Channel
-from zkbroker.network.frames import FrameReader
 from zkbroker.network.server.limits import Limits
 from zkbroker.network.server.server import Listener, Server
 from zkbroker.network.server.stream import HubStream
-from zkbroker.network.transport import (
-    SocketTransport,
-)
+from zkbroker.network.transport import SocketTransport
 from zkbroker.runtime import get_runtime
 
 
@@ -62,7 +59,7 @@ def test_shut_down_transport_ends_the_stream(kind):
     other.close()
 
 
-class Awaited:
+class SentRequest:
     """A request of a channel."""
 
     expects_answer = True
@@ -79,7 +76,7 @@ def test_channel_works_over_a_memory_transport():
     runtime = get_runtime("threads")
     mine, theirs = memory_pair(runtime)
     channel = Channel(runtime, mine, "memory", 1000)
-    entry, lost = Awaited(7), Awaited(8)
+    entry, lost = SentRequest(7), SentRequest(8)
     channel.send([b"request"], entry)
     assert received(theirs, 7) == b"request"
     theirs.send([(8).to_bytes(4, "big") + (7).to_bytes(4, "big") + b"done"])
@@ -92,35 +89,24 @@ def test_channel_works_over_a_memory_transport():
 
 
 def test_server_uses_the_given_transport():
-    class Shouting(HubStream):
-        """Changes what goes out, as encryption would."""
+    class UpperCase(HubStream):
+        """Changes the bytes that are sent, as encryption would."""
 
         def send(self, parts):
             super().send([bytes(part).upper() for part in parts])
 
     def transport(listener, connection):
         assert listener == "LOUD"
-        return Shouting(connection, gevent.get_hub())
+        return UpperCase(connection, gevent.get_hub())
 
     def handle(session, request):
-        return [len(request).to_bytes(4, "big") + bytes(request)]
+        return [frame(bytes(request))]
 
     server = Server([Listener("LOUD", "127.0.0.1", 0)], Limits(), transport=transport)
     server.listen()
     server.start(handle)
     try:
-        connection = gevent.socket.create_connection(server.addresses["LOUD"])
-        connection.settimeout(10)
-        connection.sendall((5).to_bytes(4, "big") + b"quiet")
-        reader = FrameReader(connection.recv_into, 100)
-        assert bytes(reader.next_frame() or b"") == b"QUIET"
-        connection.close()
+        with connect(server.addresses["LOUD"]) as connection:
+            assert ask(connection, b"quiet") == b"QUIET"
     finally:
         server.stop(1)
-
-
-def test_closed_memory_transport_ends_its_peer():
-    one, other = memory_pair(get_runtime("threads"))
-    assert isinstance(one, MemoryTransport)
-    one.close()
-    assert received(other, 1) == b""

@@ -1,4 +1,4 @@
-"""Child processes that cannot outlive this one."""
+"""Child processes end with their parent."""
 
 import os
 import signal

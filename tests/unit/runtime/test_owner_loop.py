@@ -1,4 +1,4 @@
-"""The loop that waits, works and tries again, with a step that is played."""
+"""The loop that waits, makes steps and retries them."""
 
 import logging
 from itertools import pairwise
@@ -16,6 +16,18 @@ def runtime(request):
     return get_runtime(request.param)
 
 
+def looping(runtime, step, **more):
+    return OwnerLoop(runtime, step, name="stepping", logger=logger, **more)
+
+
+def started(*given, **more):
+    """Start a loop and wake it."""
+    loop = looping(*given, **more)
+    loop.start()
+    loop.set()
+    return loop
+
+
 def test_steps_run_when_woken_until_close(runtime):
     made = []
     seen = runtime.event()
@@ -24,7 +36,7 @@ def test_steps_run_when_woken_until_close(runtime):
         made.append(1)
         seen.set()
 
-    loop = OwnerLoop(runtime, step, name="played", logger=logger)
+    loop = looping(runtime, step)
     loop.start()
     assert not seen.wait(0.01), "the first step waits for a poke"
     loop.set()
@@ -45,9 +57,7 @@ def test_step_is_repeated_after_the_time_it_returns(runtime):
             thrice.set()
         return 0.001 if len(made) < 3 else None
 
-    loop = OwnerLoop(runtime, step, name="played", logger=logger)
-    loop.start()
-    loop.set()
+    loop = started(runtime, step)
     assert thrice.wait(20)
     loop.close()
     assert len(made) == 3
@@ -64,22 +74,13 @@ def test_failed_step_is_repeated_and_logged_once(runtime, caplog):
             raise troubles.pop(0)
         done.set()
 
-    loop = OwnerLoop(
-        runtime,
-        step,
-        name="played",
-        logger=logger,
-        retry_s=0.001,
-        foreseen=(OSError,),
-        on_failure=failed.append,
-    )
-    loop.start()
-    loop.set()
+    more = {"foreseen": (OSError,), "on_failure": failed.append}
+    loop = started(runtime, step, retry_s=0.001, **more)
     assert done.wait(20)
     loop.close()
     assert [str(error) for error in failed] == ["a", "a", "b", "a"]
-    told = [record for record in caplog.records if "played failed" in record.getMessage()]
-    assert [bool(record.exc_info) for record in told] == [True, False, True]
+    logged = [record for record in caplog.records if "stepping failed" in record.getMessage()]
+    assert [bool(record.exc_info) for record in logged] == [True, False, True]
 
 
 def test_no_step_runs_before_ready(runtime):
@@ -91,9 +92,7 @@ def test_no_step_runs_before_ready(runtime):
         made.append(there.is_set())
         done.set()
 
-    loop = OwnerLoop(runtime, step, name="played", logger=logger, retry_s=0.001, ready=there.wait)
-    loop.start()
-    loop.set()
+    loop = started(runtime, step, retry_s=0.001, ready=there.wait)
     assert not done.wait(0.02)
     there.set()
     assert done.wait(20)
@@ -102,16 +101,7 @@ def test_no_step_runs_before_ready(runtime):
 
 
 def test_close_ends_a_loop_that_waits_to_be_ready(runtime):
-    loop = OwnerLoop(
-        runtime,
-        lambda: None,
-        name="played",
-        logger=logger,
-        retry_s=0.001,
-        ready=runtime.event().wait,
-    )
-    loop.start()
-    loop.set()
+    loop = started(runtime, lambda: None, retry_s=0.001, ready=runtime.event().wait)
     assert loop.close(20)
 
 
@@ -120,11 +110,9 @@ def test_ended_loop_logs_no_failure(runtime, caplog):
 
     def step():
         over.append(1)
-        raise LookupError("it is over")
+        raise LookupError("closed")
 
-    loop = OwnerLoop(runtime, step, name="played", logger=logger, ended=lambda: bool(over))
-    loop.start()
-    loop.set()
+    loop = started(runtime, step, ended=lambda: bool(over))
     assert loop._task.join(20)
     assert caplog.text == ""
 
@@ -139,7 +127,7 @@ def test_retry_pause_doubles_up_to_its_limit():
         if len(made) < 6:
             raise LookupError("again")
 
-    loop = OwnerLoop(runtime, step, name="played", logger=logger, retry_s=0.1, retry_max_s=0.4)
+    loop = looping(runtime, step, retry_s=0.1, retry_max_s=0.4)
     loop.start(first_s=0.0)
     clock.run(10.0)
     pauses = [round(b - a, 3) for a, b in pairwise(made)]

@@ -6,7 +6,7 @@ from zkbroker.runtime import get_runtime
 from zkbroker.runtime.pacing import paced, side_by_side
 
 
-class Counting:
+class RecordingRuntime:
     def __init__(self):
         self.slept = []
 
@@ -15,7 +15,7 @@ class Counting:
 
 
 def test_other_tasks_run_after_every_n_items():
-    runtime = Counting()
+    runtime = RecordingRuntime()
     assert list(paced(runtime, range(10), every=4)) == list(range(10))
     assert runtime.slept == [0, 0]
     assert list(paced(runtime, range(3), every=4)) == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Which of many equal log lines are written."""
+"""Repeated log lines are written once a period, with a count."""
 
 from tests.support.clocks import Clock
 from zkbroker.runtime.repeated_lines import RepeatedLines

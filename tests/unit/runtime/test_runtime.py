@@ -198,14 +198,6 @@ def test_offload_returns_the_result_and_raises_the_error(runtime):
         runtime.offload(lambda: 1 / 0)
 
 
-def test_sleep_lets_other_tasks_run(runtime):
-    seen = []
-    task = runtime.spawn(seen.append, 1, name="t")
-    runtime.sleep(0.01)
-    assert task.join(5)
-    assert seen == [1]
-
-
 def test_connect_opens_a_connection_without_delay(runtime):
     with socket.create_server(("127.0.0.1", 0)) as server:
         connection = runtime.connect("127.0.0.1", server.getsockname()[1], 5)

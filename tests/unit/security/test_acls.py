@@ -1,4 +1,4 @@
-"""What ACLs can be kept."""
+"""ACLs that can be stored."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_valid_patterns_are_accepted(pattern):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "why"),
+    ("pattern", "message"),
     [
         (Pattern(TOPIC, ""), "Invalid empty resource name"),
         (Pattern(ResourceType.CLUSTER, "other"), "only valid name for the CLUSTER resource"),
@@ -45,8 +45,8 @@ def test_valid_patterns_are_accepted(pattern):
         (Pattern(TOPIC, "a" * (MAX_NAME_CHARS + 1)), "1001 characters"),
     ],
 )
-def test_invalid_patterns_are_refused(pattern, why):
-    with pytest.raises(ProtocolError, match=why) as caught:
+def test_invalid_patterns_are_refused(pattern, message):
+    with pytest.raises(ProtocolError, match=message) as caught:
         check_pattern(pattern)
     assert caught.value.code is ErrorCode.INVALID_REQUEST
 

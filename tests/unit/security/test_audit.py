@@ -1,9 +1,10 @@
-"""Denials are told, each once a minute, and counted beyond that."""
+"""Each denial is logged once a minute, and counted beyond that."""
 
 import logging
 
 import pytest
 
+from tests.support.clocks import Clock
 from zkbroker.security import Operation, Principal, Resource, ResourceType
 from zkbroker.security.audit import MAX_LINES, WINDOW_MS, AuditLog
 
@@ -16,7 +17,7 @@ def topic(name):
 
 @pytest.fixture
 def clock():
-    return [0]
+    return Clock(0)
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def denied():
 @pytest.fixture
 def audit(clock, denied, caplog):
     caplog.set_level(logging.INFO, "zkbroker.audit")
-    return AuditLog(lambda: clock[0], lambda *given: denied.append(given))
+    return AuditLog(clock, lambda *given: denied.append(given))
 
 
 def note(audit, name="orders", *, allowed=False):
@@ -49,7 +50,7 @@ def test_repeated_denials_are_counted_for_a_minute(audit, caplog, clock):
     for _ in range(1000):
         note(audit)
     assert len(caplog.messages) == 1
-    clock[0] = WINDOW_MS
+    clock.now = WINDOW_MS
     note(audit)
     assert caplog.messages[1:] == [
         "denied again principal=User:bob operation=Write resource=Topic:orders times=999",
@@ -83,8 +84,8 @@ def test_resource_name_cannot_forge_or_flood_log_lines(audit, caplog):
 
 
 def test_denials_are_logged_after_the_clock_goes_back(audit, caplog, clock):
-    clock[0] = 10 * WINDOW_MS
+    clock.now = 10 * WINDOW_MS
     note(audit)
-    clock[0] = 0
+    clock.now = 0
     note(audit)
     assert len(caplog.messages) == 2

@@ -1,4 +1,4 @@
-"""Names of operations and resource types, as ZooKeeper and tools have them."""
+"""Labels of operations and resource types, as in ZooKeeper and in tools."""
 
 from zkbroker.security.authorizer import Operation, ResourceType
 

@@ -1,4 +1,4 @@
-"""Hashes of passwords: made, read, compared; files of them are read or refused by line."""
+"""Password hashes: made, parsed, compared, and loaded from files."""
 
 import pytest
 
@@ -71,13 +71,13 @@ def test_user_file_is_loaded_or_refused_by_line(tmp_path):
     file = tmp_path / "users"
     file.write_text(f"# who may see it\n\n{line}\n")
     assert list(load_users(str(file), "admin.users.file")) == ["alice"]
-    for text, said in (
+    for text, message in (
         (f"{line}\nbob:secret\n", "line 2 is not user:[$]pbkdf2-sha256"),
         (f"{line}\n{line}\n", "line 2 has no user, or a repeated one"),
         ("# nobody\n", "has no user: add a line made with zkbroker hash-password USER"),
     ):
         file.write_text(text)
-        with pytest.raises(ConfigError, match=said) as refused:
+        with pytest.raises(ConfigError, match=message) as refused:
             load_users(str(file), "admin.users.file")
         assert "secret" not in str(refused.value).replace("pbkdf2", "")
     with pytest.raises(ConfigError, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""Super users, and nothing allowed before the ACLs are known."""
+"""Super users, and the time before the ACLs are loaded."""
 
 import pytest
 

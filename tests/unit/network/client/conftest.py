@@ -1,4 +1,4 @@
-"""Both runtimes, and brokers that are played."""
+"""Both runtimes, and brokers that answer as a test says."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The login of a client, against the gate of the broker over a transport in memory."""
+"""The login of a client against the broker's login gate, over a transport in memory."""
 
 import threading
 import time
@@ -45,10 +45,10 @@ def broker(gate=None, answer=None):
     def serve():
         reader = FrameReader(other.receive_into, 1_000_000)
         while (frame := reader.next_frame()) is not None:
-            said = answer(bytes(frame))
-            if said is None:
+            response = answer(bytes(frame))
+            if response is None:
                 break
-            other.send([len(said).to_bytes(4, "big"), said])
+            other.send([len(response).to_bytes(4, "big"), response])
             if connection.last_answer:
                 break
         other.close()
@@ -67,7 +67,7 @@ def password_login(mechanism, password="s3cret", user="alice"):
 
 @pytest.fixture(params=["tokens in requests", "bare tokens"])
 def age(request, monkeypatch):
-    """Brokers of today, and those of 0.10 without SaslAuthenticate."""
+    """Current brokers, and those of 0.10 without SaslAuthenticate."""
     if request.param == "bare tokens":
         spans = [
             protocol_messages.ApiVersion(17, 0, 0),
@@ -96,14 +96,14 @@ def test_token_logs_in(age):
 def test_wrong_password_error_names_user_and_mechanism(mechanism, user, age):
     with broker() as (transport, connection), pytest.raises(AuthenticationFailed) as raised:
         authenticate(transport, password_login(mechanism, "wr0ng", user), "b:1")
-    said = str(raised.value)
-    assert said.startswith(f"login of the user {user!r} by {mechanism} at b:1 failed: ")
-    assert "wr0ng" not in said
+    message = str(raised.value)
+    assert message.startswith(f"login of the user {user!r} by {mechanism} at b:1 failed: ")
+    assert "wr0ng" not in message
     if age == "bare tokens":
-        assert "as it does if user or password is wrong" in said
+        assert "as it does if user or password is wrong" in message
     else:
-        assert "nvalid" in said
-        assert "check user and password" in said
+        assert "nvalid" in message
+        assert "check user and password" in message
     assert not connection.logged_in
 
 
@@ -119,13 +119,8 @@ def test_refused_token_error_holds_the_status(age):
 
 def test_disabled_mechanism_error_names_the_enabled_ones():
     gate = Gate({SCRAM_SHA_512: enabled()[SCRAM_SHA_512]})
-    with (
-        broker(gate) as (transport, _),
-        pytest.raises(
-            AuthenticationFailed,
-            match=r"by PLAIN .* the broker offers SCRAM-SHA-512: set sasl.mechanism",
-        ),
-    ):
+    refusal = r"by PLAIN .* the broker offers SCRAM-SHA-512: set sasl.mechanism"
+    with broker(gate) as (transport, _), pytest.raises(AuthenticationFailed, match=refusal):
         authenticate(transport, password_login("PLAIN"), "b:1")
 
 
@@ -133,13 +128,10 @@ def test_login_at_listener_without_sasl_fails():
     gate = Gate(enabled())
     plain = LoginConnection()
     plain.login = LOGGED_IN
-    answer = lambda frame: gate.ask(plain, frame)  # noqa: E731
+    refusal = r"takes no logins: set security.protocol to PLAINTEXT or SSL"
     with (
-        broker(answer=answer) as (transport, _),
-        pytest.raises(
-            AuthenticationFailed,
-            match=r"takes no logins: set security.protocol to PLAINTEXT or SSL",
-        ),
+        broker(answer=lambda frame: gate.ask(plain, frame)) as (transport, _),
+        pytest.raises(AuthenticationFailed, match=refusal),
     ):
         authenticate(transport, password_login("PLAIN"), "b:1")
 
@@ -172,10 +164,10 @@ def test_broker_without_valid_signature_is_refused():
     gate, connection = Gate(enabled()), LoginConnection()
 
     def answer(frame):
-        said = gate.ask(connection, frame)
-        if connection.logged_in and said:
-            return said.replace(b"v=", b"v=AAAA")[: len(said)]
-        return said
+        response = gate.ask(connection, frame)
+        if connection.logged_in and response:
+            return response.replace(b"v=", b"v=AAAA")[: len(response)]
+        return response
 
     with (
         broker(answer=answer) as (transport, _),

@@ -1,4 +1,4 @@
-"""The client against brokers of each generation, played by a few lines on plain sockets."""
+"""Connections of clients to brokers of each generation, which `PlayedBroker` stands for."""
 
 import socket
 import threading
@@ -107,8 +107,7 @@ def test_many_tasks_share_one_connection(runtime, play):
 
         def ask(name):
             for number in range(30):
-                key = f"{name}-{number}-" + "x" * (number * 997)
-                key = key[:30_000]
+                key = (f"{name}-{number}-" + "x" * (number * 997))[:30_000]
                 if connection.request(FindCoordinatorRequest(key=key), timeout_s=20).host != key:
                     wrong.append(key)
 

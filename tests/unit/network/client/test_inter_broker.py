@@ -1,19 +1,17 @@
-"""One request at a time, against a broker of a few lines."""
+"""Connections between brokers: one request at a time."""
 
 import socket
 import time
-from collections.abc import Callable
 
 import pytest
 
-from tests.support.played_broker import Answer, PlayedBroker, encoded
+from tests.support.played_broker import encoded
 from zkbroker.errors import NetworkError, RequestTimedOut
 from zkbroker.network.client import inter_broker
 from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
-Play = Callable[[Answer], PlayedBroker]
 SILENT = "silent"
 
 
@@ -110,9 +108,7 @@ def test_connection_closed_by_the_broker_is_an_error(runtime, play):
         ask(connection)
 
 
-def test_connection_closed_while_idle_is_reopened(
-    runtime, play, monkeypatch
-):
+def test_connection_closed_while_idle_is_reopened(runtime, play, monkeypatch):
     broker = play(echoing)
     connection = connect(runtime, broker)
     assert ask(connection) == "a"

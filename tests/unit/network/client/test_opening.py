@@ -1,4 +1,4 @@
-"""Connections are opened as their settings say, or not at all with a sentence that says why."""
+"""Connections are opened as their settings say, or refused with the reason."""
 
 import socket
 
@@ -66,13 +66,13 @@ def test_client_presents_its_certificate(runtime, tmp_path, trusting):
         assert echoed(opened(runtime, port, trusting | own), b"hello") == b"hello"
         transport = opened(runtime, port, trusting)
         with pytest.raises(OSError, match=r"asks for a certificate of the client|reset|closed"):
-            # TLS 1.3 says so after the client's part of the handshake is over.
+            # With TLS 1.3 the refusal comes after the client's part of the handshake.
             transport.receive_into(memoryview(bytearray(1)))
         transport.close()
 
 
 @pytest.mark.parametrize(
-    ("made", "host", "said"),
+    ("made", "host", "message"),
     [
         (AUTHORITY.issue("broker", days=-1), "127.0.0.1", "has expired"),
         (AUTHORITY.issue("broker", starts_days=1), "127.0.0.1", "not valid yet"),
@@ -84,10 +84,12 @@ def test_client_presents_its_certificate(runtime, tmp_path, trusting):
         (AUTHORITY.issue("broker", usage=True), "127.0.0.1", "not for servers"),
     ],
 )
-def test_unverifiable_broker_certificate_is_refused(runtime, tmp_path, trusting, made, host, said):
+def test_unverifiable_broker_certificate_is_refused(
+    runtime, tmp_path, trusting, made, host, message
+):
     with (
         tls_echo(server_context(made.pem(tmp_path))) as port,
-        pytest.raises(AuthenticationFailed, match=said) as refused,
+        pytest.raises(AuthenticationFailed, match=message) as refused,
     ):
         opened(runtime, port, trusting, host)
     assert f"{host}:{port}" in str(refused.value)
@@ -99,12 +101,12 @@ def test_certificate_checks_can_be_disabled(runtime, tmp_path, trusting):
         any_host = trusting | {"ssl.endpoint.identification.algorithm": ""}
         assert echoed(opened(runtime, port, any_host), b"hello") == b"hello"
     with tls_echo(server_context(self_signed().pem(tmp_path))) as port:
-        anybody = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
-        assert echoed(opened(runtime, port, anybody), b"hello") == b"hello"
+        unverified = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
+        assert echoed(opened(runtime, port, unverified), b"hello") == b"hello"
 
 
 def test_tls_to_a_plaintext_port_fails(runtime, trusting):
-    # An echo of the own greeting is no TLS server's.
+    # The server echoes the ClientHello, which is no valid response.
     with (
         tls_echo(None) as port,
         pytest.raises(AuthenticationFailed, match="by TLS: "),

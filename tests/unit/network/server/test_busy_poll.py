@@ -12,7 +12,7 @@ from zkbroker.network.server.busy_poll import BusyPoll, HubEvents
 from zkbroker.network.server.stream import HubStream
 
 LONG_S = 30.0
-"""Nothing that a test waits for takes as long: polling ended for another reason."""
+"""Longer than any wait of a test: polling always ends for another reason."""
 
 
 class Polled:

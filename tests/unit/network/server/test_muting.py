@@ -1,11 +1,11 @@
-"""A pause ends when its time is over, or when it is ended."""
+"""A pause ends after its time, or when it is ended."""
 
 import threading
 
 from zkbroker.network.server.muting import Mute
 
 
-class _Alarm:
+class RecordingEvent:
     def __init__(self):
         self.waited = []
         self.ended = 0
@@ -18,14 +18,14 @@ class _Alarm:
 
 
 def test_pause_waits_for_the_set_time_once():
-    alarm = _Alarm()
-    mute = Mute(lambda: alarm)
+    event = RecordingEvent()
+    mute = Mute(lambda: event)
     assert not mute.on
     mute.seconds = 1.5
     mute.pause()
-    assert (alarm.waited, mute.seconds, mute.on) == ([1.5], 0.0, False)
+    assert (event.waited, mute.seconds, mute.on) == ([1.5], 0.0, False)
     mute.end()
-    assert alarm.ended == 0
+    assert event.ended == 0
 
 
 def test_pause_is_ended_by_another_thread():

@@ -7,12 +7,13 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
 
 import gevent
 import gevent.socket
 import pytest
 
+from tests.support.frame_client import ask, connect, frame, receive
+from tests.unit.network.server.conftest import echo
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.server.limits import Limits
 from zkbroker.network.server.server import (
@@ -20,56 +21,7 @@ from zkbroker.network.server.server import (
     Gate,
     Listener,
     Server,
-    Session,
 )
-from zkbroker.network.transport import Part
-
-Handle = Callable[[Session, memoryview], Sequence[Part] | None]
-StartServer = Callable[..., tuple[str, int]]
-
-
-def frame(body):
-    return len(body).to_bytes(4, "big") + body
-
-
-def echo(session, request):
-    return [frame(bytes(request))]
-
-
-@pytest.fixture
-def servers():
-    started = []
-    yield started
-    for server in started:
-        server.stop(0.2)
-
-
-@pytest.fixture
-def serve(servers):
-    def start(handle=echo, host="127.0.0.1", **limits):
-        server = Server([Listener("PLAINTEXT", host, 0)], Limits(**limits))
-        server.listen()
-        server.start(handle)
-        servers.append(server)
-        return server.addresses["PLAINTEXT"]
-
-    return start
-
-
-def connect(address):
-    connection = gevent.socket.create_connection(address)
-    connection.settimeout(10)
-    return connection
-
-
-def receive(connection, count):
-    data = b""
-    while len(data) < count:
-        chunk = connection.recv(count - len(data))
-        if not chunk:
-            break
-        data += chunk
-    return data
 
 
 def test_pipelined_requests_are_answered_in_order(serve):
@@ -89,11 +41,25 @@ def test_nothing_is_sent_when_the_handler_returns_none(serve):
     assert receive(connection, 8) == frame(b"loud")
 
 
-def test_file_slices_are_sent_between_other_parts_and_closed_once(serve, tmp_path):
-    path = tmp_path / "data"
+@pytest.fixture
+def opened(tmp_path):
+    """Write a file, and return its descriptor, which is closed after the test."""
+    descriptors = []
+
+    def make(content):
+        path = tmp_path / "data"
+        path.write_bytes(content)
+        descriptors.append(os.open(path, os.O_RDONLY))
+        return descriptors[-1]
+
+    yield make
+    for fd in descriptors:
+        os.close(fd)
+
+
+def test_file_slices_are_sent_between_other_parts_and_closed_once(serve, opened):
     content = os.urandom(3_000_000)
-    path.write_bytes(content)
-    fd = os.open(path, os.O_RDONLY)
+    fd = opened(content)
     closed = []
 
     def handle(session, request):
@@ -109,13 +75,10 @@ def test_file_slices_are_sent_between_other_parts_and_closed_once(serve, tmp_pat
     assert receive(connection, len(expected)) == expected
     gevent.sleep(0)
     assert closed == [1, 2]
-    os.close(fd)
 
 
-def test_file_slices_are_closed_once_when_the_reader_leaves(serve, tmp_path):
-    path = tmp_path / "data"
-    path.write_bytes(bytes(30_000_000))
-    fd = os.open(path, os.O_RDONLY)
+def test_file_slices_are_closed_once_when_the_reader_leaves(serve, opened):
+    fd = opened(bytes(30_000_000))
     closed = []
     done = gevent.event.Event()
 
@@ -134,23 +97,19 @@ def test_file_slices_are_closed_once_when_the_reader_leaves(serve, tmp_path):
     assert done.wait(10)
     gevent.sleep(0)
     assert closed == [1, 1]
-    os.close(fd)
 
 
-def test_file_shorter_than_its_slice_closes_the_connection(serve, tmp_path, caplog):
-    path = tmp_path / "data"
-    path.write_bytes(b"short")
-    fd = os.open(path, os.O_RDONLY)
+def test_file_shorter_than_its_slice_closes_the_connection(serve, opened, caplog):
+    fd = opened(b"short")
     connection = connect(serve(lambda session, request: [FileSlice(fd, 0, 100)]))
     with caplog.at_level(logging.ERROR):
         connection.sendall(frame(b"get"))
         assert receive(connection, 100) == b"short"
     assert "95 bytes before the slice" in caplog.text
-    os.close(fd)
 
 
 @pytest.mark.parametrize(
-    ("garbage", "said"),
+    ("garbage", "message"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request"),
         (b"\x16\x03\x01\x02\x00\x01\x00", "a TLS handshake"),
@@ -158,16 +117,15 @@ def test_file_shorter_than_its_slice_closes_the_connection(serve, tmp_path, capl
         ((5000).to_bytes(4, "big") + b"x", "frame length 5000 is not within 0 to 1000"),
     ],
 )
-def test_garbage_closes_only_its_connection(serve, caplog, garbage, said):
+def test_garbage_closes_only_its_connection(serve, caplog, garbage, message):
     address = serve(max_request_bytes=1000)
     other, bad = connect(address), connect(address)
     with caplog.at_level(logging.WARNING):
         bad.sendall(garbage)
         assert bad.recv(10) == b""
-    assert said in caplog.text
+    assert message in caplog.text
     assert "peer=127.0.0.1:" in caplog.text
-    other.sendall(frame(b"still here"))
-    assert receive(other, 14) == frame(b"still here")
+    assert ask(other, b"still here") == b"still here"
 
 
 def test_partial_frame_times_out(serve, caplog):
@@ -177,8 +135,7 @@ def test_partial_frame_times_out(serve, caplog):
         half.sendall(frame(b"never whole")[:7])
         assert half.recv(10) == b""
     assert "part of a request" in caplog.text
-    other.sendall(frame(b"idle is fine"))
-    assert receive(other, 16) == frame(b"idle is fine")
+    assert ask(other, b"idle is fine") == b"idle is fine"
 
 
 def test_idle_connections_are_closed(serve, servers, caplog):
@@ -187,30 +144,25 @@ def test_idle_connections_are_closed(serve, servers, caplog):
     assert "timed out: idle" in caplog.text
 
 
-def test_connection_without_login_in_time_is_closed(servers, caplog):
+def test_connection_without_login_in_time_is_closed(serve, caplog):
     def log_in(session, request):
         if bytes(request) == b"in":
             session.let_in(100)
         return [frame(bytes(request))]
 
-    server = Server([Listener("X", "127.0.0.1", 0)], Limits(rate_window_s=0.2))
-    server.listen()
-    server.start(echo, gates={"X": Gate(log_in, 100, max_login_s=0.5)})
-    servers.append(server)
-    known, slow = connect(server.addresses["X"]), connect(server.addresses["X"])
-    known.sendall(frame(b"in"))
-    assert receive(known, 6) == frame(b"in")
+    gates = {"PLAINTEXT": Gate(log_in, 100, max_login_s=0.5)}
+    address = serve(gates=gates, rate_window_s=0.2)
+    known, slow = connect(address), connect(address)
+    assert ask(known, b"in") == b"in"
     with caplog.at_level(logging.WARNING), contextlib.suppress(OSError):
         while True:
-            slow.sendall(frame(b"not yet"))
-            if not receive(slow, 11):
+            if not ask(slow, b"not yet"):
                 break
     # The server closes the connection first and writes the line then, in this thread.
     with gevent.Timeout(20):
         while "no login in time" not in caplog.text:
             gevent.sleep(0.01)
-    known.sendall(frame(b"still here"))
-    assert receive(known, 14) == frame(b"still here")
+    assert ask(known, b"still here") == b"still here"
 
 
 def test_waiting_handler_is_not_idle(serve):
@@ -219,16 +171,14 @@ def test_waiting_handler_is_not_idle(serve):
         return [frame(b"late")]
 
     connection = connect(serve(handle, max_idle_s=0.2))
-    connection.sendall(frame(b"poll"))
-    assert receive(connection, 8) == frame(b"late")
+    assert ask(connection, b"poll") == b"late"
 
 
 def test_connections_above_the_address_limit_are_refused_until_one_closes(serve, servers, caplog):
     address = serve(max_connections_per_ip=2)
     first, second = connect(address), connect(address)
     for connection in (first, second):
-        connection.sendall(frame(b"in"))
-        assert receive(connection, 6) == frame(b"in")
+        assert ask(connection, b"in") == b"in"
     with caplog.at_level(logging.WARNING):
         assert connect(address).recv(1) == b""
     assert "max.connections.per.ip" in caplog.text
@@ -237,23 +187,21 @@ def test_connections_above_the_address_limit_are_refused_until_one_closes(serve,
     while servers[0].connections == 2:
         gevent.sleep(0.01)
     again = connect(address)
-    again.sendall(frame(b"in"))
-    assert receive(again, 6) == frame(b"in")
+    assert ask(again, b"in") == b"in"
 
 
-def test_address_override_limits_connections(serve):
-    address = serve(max_connections_per_ip=0, max_connections_overrides={"127.0.0.1": 1})
-    connection = connect(address)
-    connection.sendall(frame(b"in"))
-    assert receive(connection, 6) == frame(b"in")
-    assert connect(address).recv(1) == b""
-
-
-def test_total_number_of_connections_is_bounded(serve):
-    address = serve(max_connections=1)
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_connections_per_ip": 0, "max_connections_overrides": {"127.0.0.1": 1}},
+        {"max_connections": 1},
+    ],
+    ids=["override of an address", "total"],
+)
+def test_connections_are_bounded(serve, limits):
+    address = serve(**limits)
     first = connect(address)
-    first.sendall(frame(b"in"))
-    assert receive(first, 6) == frame(b"in")
+    assert ask(first, b"in") == b"in"
     assert connect(address).recv(1) == b""
 
 
@@ -323,11 +271,10 @@ def test_unread_responses_do_not_block_other_requests(serve):
     readers = [connect(address) for _ in range(4)]
     for reader in readers:
         reader.sendall(frame(b"much"))
-        # Its answer has begun to come, and does not fit what the system buffers.
+        # The response has begun, and does not fit into the buffers of the system.
         assert receive(reader, 1)
     quick = connect(address)
-    quick.sendall(frame(b"little"))
-    assert receive(quick, 8) == frame(b"done")
+    assert ask(quick, b"little") == b"done"
 
 
 def test_parked_request_is_woken_when_the_peer_leaves(serve, servers):
@@ -358,7 +305,7 @@ def test_response_memory_shrinks_as_more_is_held(servers):
     given = [server.reserve_answer(50_000_000) for _ in range(100)]
     assert given[:3] == [1_000_000, 875_000, 765_625]
     assert given == sorted(given, reverse=True)
-    # Nobody is left without any, nor with much.
+    # Every request gets some memory, but not much.
     assert given[-1] == 64 * 1024
     assert sum(given) < 8_000_000 + 100 * 64 * 1024
     for each in given:
@@ -366,23 +313,16 @@ def test_response_memory_shrinks_as_more_is_held(servers):
     assert server.reserve_answer(50_000_000) == 1_000_000
 
 
-def connect_from(source, address):
-    connection = gevent.socket.create_connection(address, source_address=(source, 0))
-    connection.settimeout(10)
-    return connection
-
-
 def test_slow_large_requests_do_not_block_other_addresses(serve, servers):
     address = serve(max_queued_request_bytes=2_000_000)
-    # Each announces 100 MB and brings a little, together more than all the memory there is.
-    slow = [connect_from("127.0.0.2", address) for _ in range(30)]
+    # Each announces 100 MB and sends a little; together that is more than the limit.
+    slow = [connect(address, "127.0.0.2") for _ in range(30)]
     for each in slow:
         each.sendall((100_000_000).to_bytes(4, "big") + bytes(90_000))
     gevent.sleep(0.1)
     other = connect(address)
     for _ in range(3):
-        other.sendall(frame(bytes(300_000)))
-        assert receive(other, 300_004) == frame(bytes(300_000))
+        assert ask(other, bytes(300_000)) == bytes(300_000)
     assert servers[0].connections == 31
 
 
@@ -396,13 +336,11 @@ def test_slow_large_requests_are_closed_when_others_need_memory(serve, servers):
     whole = [connect(address) for _ in range(5)]
 
     def use(connection):
-        connection.sendall(frame(body))
-        return receive(connection, 100_004) == frame(body)
+        return ask(connection, body) == body
 
     tasks = [gevent.spawn(use, connection) for connection in whole]
     small = connect(address)
-    small.sendall(frame(b"small"))
-    assert receive(small, 9) == frame(b"small")
+    assert ask(small, b"small") == b"small"
 
     def drip():
         while True:
@@ -421,8 +359,7 @@ def test_slow_reader_delays_only_itself(serve):
     slow, quick = connect(address), connect(address)
     slow.sendall(frame(b"much") * 20)
     for _ in range(3):
-        quick.sendall(frame(b"much"))
-        assert len(receive(quick, 5_000_004)) == 5_000_004
+        assert len(ask(quick, b"much")) == 5_000_000
     assert len(receive(slow, 20 * 5_000_004)) == 20 * 5_000_004
 
 
@@ -453,8 +390,7 @@ def test_busy_connection_lets_others_be_served(serve):
     try:
         other = connect(address)
         for _ in range(5):
-            other.sendall(frame(b"me too"))
-            assert receive(other, 10) == frame(b"me too")
+            assert ask(other, b"me too") == b"me too"
     finally:
         stop.set()
         while pumping.is_alive():
@@ -471,41 +407,33 @@ def test_failing_handler_closes_its_connection(serve, caplog):
 
     address = serve(handle)
     other = connect(address)
-    for request, said in ((b"refuse", "api_key=99 is not served"), (b"bug", "KeyError: 'oops'")):
+    for request, message in ((b"refuse", "api_key=99 is not served"), (b"bug", "KeyError: 'oops'")):
         connection = connect(address)
         with caplog.at_level(logging.WARNING):
             connection.sendall(frame(request))
             assert connection.recv(1) == b""
-        assert said in caplog.text
-    other.sendall(frame(b"fine"))
-    assert receive(other, 8) == frame(b"fine")
+        assert message in caplog.text
+    assert ask(other, b"fine") == b"fine"
 
 
-def test_repeated_warnings_are_logged_once_with_a_count(servers, caplog):
+def test_repeated_warnings_are_logged_once_with_a_count(serve, caplog):
     passed = [0.0]
-    server = Server(
-        [Listener("PLAINTEXT", "127.0.0.1", 0)],
-        Limits(),
-        clock=lambda: time.monotonic() + passed[0],
-    )
-    server.listen()
-    server.start(echo)
-    servers.append(server)
+    address = serve(clock=lambda: time.monotonic() + passed[0])
 
     def send_garbage(times):
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             for _ in range(times):
-                connection = connect(server.addresses["PLAINTEXT"])
+                connection = connect(address)
                 connection.sendall(b"\x16\x03\x01\x01 no request")
                 assert connection.recv(1) == b""
-        return [each.getMessage() for each in caplog.records]
+        return caplog.messages
 
-    (said,) = send_garbage(20)
-    assert said.endswith("a TLS handshake, not a request of this protocol")
+    (message,) = send_garbage(20)
+    assert message.endswith("a TLS handshake, not a request of this protocol")
     passed[0] = 61.0
-    (said,) = send_garbage(2)
-    assert said.endswith(" (and 19 more from there before, not logged)")
+    (message,) = send_garbage(2)
+    assert message.endswith(" (and 19 more from there before, not logged)")
 
 
 def test_stop_answers_requests_in_flight(serve, servers):
@@ -554,8 +482,7 @@ def test_listens_on_ipv6(serve, host):
         pytest.skip(f"no IPv6 here: {error}")
     for target in ["::1"] if host else ["::1", "127.0.0.1"]:
         connection = connect((target, address[1]))
-        connection.sendall(frame(b"six"))
-        assert receive(connection, 7) == frame(b"six")
+        assert ask(connection, b"six") == b"six"
 
 
 def test_port_in_use_is_an_error(serve):
@@ -583,7 +510,6 @@ def test_connection_failing_in_accept_does_not_end_the_listener(servers):
     server.start(echo)
     servers.append(server)
     connection = connect(server.addresses["PLAINTEXT"])
-    connection.sendall(frame(b"still here"))
-    assert receive(connection, 14) == frame(b"still here")
+    assert ask(connection, b"still here") == b"still here"
     assert broken.fileno() == -1
     assert server.connections == 1

@@ -35,7 +35,7 @@ def test_other_tasks_run_between_slices_of_a_fast_reader(tmp_path, monkeypatch):
     sent = []
 
     def sendfile(out, fd, position, size):
-        # A peer that takes all at once, and a disk that takes its time.
+        # A peer that accepts everything at once, and a slow disk.
         sent.append(size)
         time.sleep(0.001)
         return size
@@ -63,8 +63,8 @@ def test_other_tasks_run_between_slices_of_a_fast_reader(tmp_path, monkeypatch):
     assert any(0 < count < 20 for count in seen)
 
 
-class Played:
-    """A socket pair of which this end sends, with the calls of the system that it took."""
+class RecordedStream:
+    """A stream over a socket pair and a file, which records its sends and calls of sendfile."""
 
     def __init__(self, monkeypatch, path, size):
         path.write_bytes(bytes(number % 251 for number in range(size)))
@@ -103,41 +103,51 @@ class Played:
         os.close(self.fd)
 
 
-def test_small_slices_are_sent_with_their_neighbours(tmp_path, monkeypatch):
-    played = Played(monkeypatch, tmp_path / "segment", 100_000)
-    played.stream.send([b"a" * 10, played.piece(5, 100), b"b", played.piece(0, 50_000), b"c"])
-    data = played.data
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """Make a `RecordedStream` over a file of a size; it is closed after the test."""
+    made = []
+
+    def make(size):
+        made.append(RecordedStream(monkeypatch, tmp_path / "segment", size))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_small_slices_are_sent_with_their_neighbours(record):
+    recorded = record(100_000)
+    recorded.stream.send([b"a" * 10, recorded.piece(5, 100), b"b", recorded.piece(0, 50_000), b"c"])
+    data = recorded.data
     expected = b"a" * 10 + data[5:105] + b"b" + data[:50_000] + b"c"
-    assert played.received(len(expected)) == expected
-    assert (played.sends, played.files) == ([111, 1], [50_000])
-    played.close()
+    assert recorded.received(len(expected)) == expected
+    assert (recorded.sends, recorded.files) == ([111, 1], [50_000])
 
 
-def test_gathering_of_small_slices_is_bounded(tmp_path, monkeypatch):
-    played = Played(monkeypatch, tmp_path / "segment", 8000)
-    reader = gevent.get_hub().threadpool.spawn(played.received, 40 * 8000)
-    played.stream.send([played.piece(0, 8000) for _ in range(40)])
-    assert reader.get() == played.data * 40
-    assert max(played.sends) < 80_000
-    played.close()
+def test_gathering_of_small_slices_is_bounded(record):
+    recorded = record(8000)
+    reader = gevent.get_hub().threadpool.spawn(recorded.received, 40 * 8000)
+    recorded.stream.send([recorded.piece(0, 8000) for _ in range(40)])
+    assert reader.get() == recorded.data * 40
+    assert max(recorded.sends) < 80_000
 
 
-def test_uncached_small_slice_is_sent_from_its_file(tmp_path, monkeypatch):
-    played = Played(monkeypatch, tmp_path / "segment", 8000)
+def test_uncached_small_slice_is_sent_from_its_file(record, monkeypatch):
+    recorded = record(8000)
 
     def away(fd, buffers, position, flags=0):
         raise BlockingIOError
 
     monkeypatch.setattr(os, "preadv", away)
-    played.stream.send([b"head", played.piece(0, 500)])
-    assert played.received(504) == b"head" + played.data[:500]
-    assert played.files == [500]
-    played.close()
+    recorded.stream.send([b"head", recorded.piece(0, 500)])
+    assert recorded.received(504) == b"head" + recorded.data[:500]
+    assert recorded.files == [500]
 
 
-def test_small_slice_beyond_the_file_is_an_error(tmp_path, monkeypatch):
-    played = Played(monkeypatch, tmp_path / "segment", 100)
+def test_small_slice_beyond_the_file_is_an_error(record):
+    recorded = record(100)
     with pytest.raises(StorageError, match="50 bytes before"):
-        played.stream.send([played.piece(50, 100)])
-    assert stream_module._copied(played.piece(50, 100)) is None
-    played.close()
+        recorded.stream.send([recorded.piece(50, 100)])
+    assert stream_module._copied(recorded.piece(50, 100)) is None

@@ -1,4 +1,4 @@
-"""TLS of a server: who is let in, what is bounded, and that nothing a peer sends breaks it."""
+"""TLS of a server: accepted clients, bounds, and resistance to malformed handshakes."""
 
 import gc
 import logging
@@ -17,6 +17,7 @@ import pytest
 
 from tests.support import soak
 from tests.support.certificates import Authority
+from tests.support.mutations import mutated
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import AuthenticationFailed, ConfigError
@@ -33,8 +34,8 @@ AUTHORITY = Authority()
 TIMEOUT_S = 20.0
 
 
-class Serving:
-    """A server with one listener of TLS; it answers who asks, what was sent, or a file."""
+class TlsServer:
+    """A server with one TLS listener; it returns the principal, the request itself, or a file."""
 
     def __init__(self, directory, **more):
         self.directory = directory
@@ -64,9 +65,9 @@ class Serving:
         self.server.stop(1)
 
     def _answer(self, session, request):
-        if request == b"who":
-            told = f"{session.principal} {session.protocol}".encode()
-            return [len(told).to_bytes(4, "big"), told]
+        if request == b"principal":
+            answer = f"{session.principal} {session.protocol}".encode()
+            return [len(answer).to_bytes(4, "big"), answer]
         if request == b"wait":
             self.asked.set()
             self.answer.wait(TIMEOUT_S)
@@ -108,42 +109,41 @@ def raw(port):
 
 
 def test_requests_and_files_arrive_unchanged(tmp_path):
-    with Serving(tmp_path) as serving:
+    with TlsServer(tmp_path) as server:
         for size in (0, 1, 16_383, 16_384, 16_385, 70_000, 2_000_000):
             data = os.urandom(size)
-            assert serving.ask(data) == data
-        assert serving.ask(b"file") == serving.file.read_bytes()
+            assert server.ask(data) == data
+        assert server.ask(b"file") == server.file.read_bytes()
         older = "TLSv1.2"
-        assert serving.ask(b"file", ssl_enabled_protocols=older) == serving.file.read_bytes()
+        assert server.ask(b"file", ssl_enabled_protocols=older) == server.file.read_bytes()
 
 
 def test_stop_answers_requests_in_flight_over_tls(tmp_path):
-    with Serving(tmp_path) as serving:
-        asking = gevent.spawn(serving.ask, b"wait")
-        assert serving.asked.wait(TIMEOUT_S)
-        stopping = gevent.spawn(serving.server.stop, TIMEOUT_S)
-        while not serving.server.stopping:
+    with TlsServer(tmp_path) as server:
+        asking = gevent.spawn(server.ask, b"wait")
+        assert server.asked.wait(TIMEOUT_S)
+        stopping = gevent.spawn(server.server.stop, TIMEOUT_S)
+        while not server.server.stopping:
             gevent.sleep(0.01)
         gevent.sleep(0)
-        serving.answer.set()
+        server.answer.set()
         assert asking.get(timeout=TIMEOUT_S) == b"wait"
         stopping.join(TIMEOUT_S)
 
 
 def test_principal_comes_from_the_client_certificate(tmp_path):
     alice = AUTHORITY.issue("CN=alice,OU=a", hosts=()).pem(tmp_path)
-    with Serving(tmp_path, ssl_client_auth="requested") as serving:
-        assert serving.ask(b"who") == b"User:ANONYMOUS SSL"
-        assert serving.ask(b"who", ssl_keystore_location=alice) == b"User:CN=alice,OU=a SSL"
+    with TlsServer(tmp_path, ssl_client_auth="requested") as server:
+        assert server.ask(b"principal") == b"User:ANONYMOUS SSL"
+        assert server.ask(b"principal", ssl_keystore_location=alice) == b"User:CN=alice,OU=a SSL"
     rules = "RULE:^CN=(.*?),.*$/$1/U"
-    with Serving(
-        tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules
-    ) as serving:
-        assert serving.ask(b"who", ssl_keystore_location=alice) == b"User:ALICE SSL"
+    required = {"ssl_client_auth": "required", "ssl_principal_mapping_rules": rules}
+    with TlsServer(tmp_path, **required) as server:
+        assert server.ask(b"principal", ssl_keystore_location=alice) == b"User:ALICE SSL"
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
         (None, "shows no certificate"),
         (AUTHORITY.issue("CN=old", days=-1, hosts=()), "certificate has expired"),
@@ -154,21 +154,20 @@ def test_principal_comes_from_the_client_certificate(tmp_path):
         (AUTHORITY.issue("CN=x", hosts=()), "no rule of ssl.principal.mapping.rules matches"),
     ],
 )
-def test_refused_client_certificate_is_logged(tmp_path, caplog, made, said):
+def test_refused_client_certificate_is_logged(tmp_path, caplog, made, message):
     rules = "RULE:^CN=alice$/alice/"
-    with Serving(
-        tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules
-    ) as serving:
+    required = {"ssl_client_auth": "required", "ssl_principal_mapping_rules": rules}
+    with TlsServer(tmp_path, **required) as server:
         own = {} if made is None else {"ssl_keystore_location": made.pem(tmp_path)}
         with pytest.raises((OSError, AuthenticationFailed, AssertionError)):
-            serving.ask(b"who", **own)
-        serving.server.stop(1)
-    assert said in caplog.text
+            server.ask(b"principal", **own)
+        server.server.stop(1)
+    assert message in caplog.text
     assert "Traceback" not in caplog.text
 
 
 def test_plaintext_client_gets_a_tls_alert(tmp_path, caplog):
-    with Serving(tmp_path) as serving, raw(serving.port) as connection:
+    with TlsServer(tmp_path) as server, raw(server.port) as connection:
         connection.sendall(b"\0\0\0\x20\0\x12\0\0" + bytes(28))
         assert connection.recv(100)[:2] == b"\x15\x03"
         assert connection.recv(100) == b""
@@ -176,7 +175,7 @@ def test_plaintext_client_gets_a_tls_alert(tmp_path, caplog):
 
 
 def test_handshake_times_out(tmp_path, caplog):
-    with Serving(tmp_path, ssl_handshake_timeout_ms="50") as serving, raw(serving.port) as silent:
+    with TlsServer(tmp_path, ssl_handshake_timeout_ms="50") as server, raw(server.port) as silent:
         silent.sendall(b"\x16\x03\x01\x02\x00")
         assert silent.recv(100) == b""
     assert "no handshake within 0.05 s" in caplog.text
@@ -184,29 +183,29 @@ def test_handshake_times_out(tmp_path, caplog):
 
 def test_handshakes_per_address_are_bounded(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(tls, "HANDSHAKES_PER_ADDRESS", 3)
-    with Serving(tmp_path) as serving:
-        waiting = [gevent.socket.create_connection(("127.0.0.1", serving.port)) for _ in range(4)]
+    with TlsServer(tmp_path) as server:
+        waiting = [gevent.socket.create_connection(("127.0.0.1", server.port)) for _ in range(4)]
         waiting[3].settimeout(TIMEOUT_S)
         assert waiting[3].recv(1) == b""
         assert "3 TLS handshakes of 127.0.0.1 are under way" in caplog.text
         for each in waiting:
             each.close()
         gevent.wait(timeout=0.1)
-        while serving.tls._under_way:
+        while server.tls._under_way:
             gevent.sleep(0.01)
-        assert serving.ask(b"hello") == b"hello"
+        assert server.ask(b"hello") == b"hello"
 
 
 def test_changed_keys_are_reloaded_without_restart(tmp_path, caplog):
-    with Serving(tmp_path) as serving:
-        assert serving.ask(b"hello") == b"hello"
+    with TlsServer(tmp_path) as server:
+        assert server.ask(b"hello") == b"hello"
         AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path, "broker.pem")
         with pytest.raises(AuthenticationFailed, match=r"not for 127\.0\.0\.1"):
-            serving.ask(b"hello")
+            server.ask(b"hello")
         AUTHORITY.issue("CN=broker").pem(tmp_path, "broker.pem")
-        assert serving.ask(b"hello") == b"hello"
-        Path(serving.key).write_text("nothing")
-        assert serving.ask(b"hello") == b"hello"
+        assert server.ask(b"hello") == b"hello"
+        Path(server.key).write_text("nothing")
+        assert server.ask(b"hello") == b"hello"
         assert "certificates kept as they were" in caplog.text
 
 
@@ -214,65 +213,44 @@ def test_removed_authority_revokes_its_certificates(tmp_path):
     alice = AUTHORITY.issue("CN=alice", hosts=()).pem(tmp_path)
     trusted = tmp_path / "clients.pem"
     trusted.write_text(AUTHORITY.chain_pem())
-    with Serving(
+    with TlsServer(
         tmp_path, ssl_client_auth="required", ssl_truststore_location=str(trusted)
-    ) as serving:
-        serving.properties["ssl.truststore.location"] = AUTHORITY.trusted(tmp_path)
-        assert serving.ask(b"hello", ssl_keystore_location=alice) == b"hello"
+    ) as server:
+        server.properties["ssl.truststore.location"] = AUTHORITY.trusted(tmp_path)
+        assert server.ask(b"hello", ssl_keystore_location=alice) == b"hello"
         trusted.write_text(Authority("Another").chain_pem())
         with pytest.raises(OSError, match="does not trust the authority that signed"):
-            serving.ask(b"hello", ssl_keystore_location=alice)
+            server.ask(b"hello", ssl_keystore_location=alice)
 
 
 def test_other_key_files_are_used_unless_broken(tmp_path, caplog):
     other = AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path)
-    with Serving(tmp_path) as serving:
+    with TlsServer(tmp_path) as server:
 
         def changed(path):
-            given = serving.properties | {"listener.name.ssl.ssl.keystore.location": path}
+            given = server.properties | {"listener.name.ssl.ssl.keystore.location": path}
             return BrokerConfig.from_properties(given).security
 
         broken = changed(str(tmp_path / "none.pem"))
         with pytest.raises(ConfigError, match="cannot be read"):
-            serving.tls.check(broken)
-        serving.tls.follow(broken)
+            server.tls.check(broken)
+        server.tls.follow(broken)
         assert "keys kept listener=SSL" in caplog.text
-        serving.tls.check(changed(other))
-        assert serving.ask(b"hello") == b"hello"
-        serving.tls.follow(changed(other))
+        server.tls.check(changed(other))
+        assert server.ask(b"hello") == b"hello"
+        server.tls.follow(changed(other))
         with pytest.raises(AuthenticationFailed, match="not for"):
-            serving.ask(b"hello")
+            server.ask(b"hello")
 
 
 def hello():
-    """What a client sends first."""
+    """Return the first message of a TLS client."""
     context = ssl.create_default_context()
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
         client.do_handshake()
     return outgoing.read()
-
-
-def mutated(seed, whole):
-    chance = random.Random(seed)
-    data = bytearray(whole)
-    for _ in range(chance.randrange(1, 8)):
-        at = chance.randrange(len(data))
-        match chance.randrange(5):
-            case 0:
-                data[at] = chance.randrange(256)
-            case 1:
-                del data[at:]
-            case 2:
-                data[at:at] = chance.randbytes(chance.randrange(1, 64))
-            case 3:
-                data = bytearray(chance.randbytes(chance.randrange(1, 700)))
-            case _:
-                data[at] ^= 1 << chance.randrange(8)
-        if not data:
-            return b"\x16"
-    return bytes(data)
 
 
 @pytest.mark.parametrize(
@@ -282,12 +260,12 @@ def test_mutated_handshakes_do_no_harm(tmp_path, caplog, seeds):
     seeds = soak.part_of(seeds)
     caplog.set_level(logging.ERROR)
     whole = hello()
-    with Serving(tmp_path, ssl_handshake_timeout_ms="2000") as serving:
+    with TlsServer(tmp_path, ssl_handshake_timeout_ms="2000") as server:
 
         def send(seed):
-            with raw(serving.port) as connection:
+            with raw(server.port) as connection:
                 try:
-                    connection.sendall(mutated(seed, whole))
+                    connection.sendall(mutated(whole, random.Random(seed)))
                     connection.shutdown(socket.SHUT_WR)
                     while connection.recv(4096):
                         pass
@@ -302,10 +280,10 @@ def test_mutated_handshakes_do_no_harm(tmp_path, caplog, seeds):
         gc.collect()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         run(min(1_000, seeds // 2), seeds)
-        while serving.server.connections:
+        while server.server.connections:
             gevent.sleep(0.01)
         grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         assert grown_kib < 32 * 1024
-        assert serving.ask(b"hello") == b"hello"
-        assert not serving.tls._under_way
+        assert server.ask(b"hello") == b"hello"
+        assert not server.tls._under_way
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

@@ -128,7 +128,7 @@ def test_custom_class_validates_tokens(caplog):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "settings", "options", "says"),
+    ("mechanism", "settings", "options", "message"),
     [
         (
             PLAIN,
@@ -157,6 +157,6 @@ def test_custom_class_validates_tokens(caplog):
         ),
     ],
 )
-def test_unusable_mechanism_settings_are_refused(mechanism, settings, options, says):
-    with pytest.raises(ConfigError, match=says):
+def test_unusable_mechanism_settings_are_refused(mechanism, settings, options, message):
+    with pytest.raises(ConfigError, match=message):
         made(mechanism, settings, options)

@@ -5,8 +5,8 @@ from zkbroker.security.sasl.exchange import OutOfOrder, Phase, ServerExchange
 from zkbroker.security.sasl.mechanism import LoginRefused
 
 
-class Played:
-    """A mechanism that takes `yes`, after any count of `more`."""
+class FakeMechanism:
+    """A mechanism that accepts the token `yes` after any number of tokens `more`."""
 
     waits = False
 
@@ -23,7 +23,7 @@ class Played:
 
 
 def exchange():
-    return ServerExchange({"ONE": Played, "TWO": Played})
+    return ServerExchange({"ONE": FakeMechanism, "TWO": FakeMechanism})
 
 
 @pytest.mark.parametrize("bare", [True, False])
@@ -79,11 +79,7 @@ def test_number_of_tokens_is_bounded():
         lambda login: (login.versions(answered=True), login.versions(answered=True)),
         lambda login: (login.handshake("ONE", bare=True), login.versions(answered=True)),
         lambda login: (login.handshake("ONE", bare=True), login.handshake("ONE", bare=True)),
-        lambda login: (
-            login.handshake("ONE", bare=True),
-            login.token(b"yes"),
-            login.token(b"yes"),
-        ),
+        lambda login: (login.handshake("ONE", bare=True), login.token(b"yes"), login.token(b"yes")),
     ],
 )
 def test_step_out_of_order_ends_the_login(steps):

@@ -32,8 +32,8 @@ def key_page(*keys):
     return json.dumps({"keys": list(keys)}).encode()
 
 
-class Page:
-    """Where keys are published: read as often as asked, with the clock."""
+class KeyPage:
+    """A page of published keys, with a count of its reads and a clock."""
 
     def __init__(self, *keys):
         self.content = key_page(*keys)
@@ -59,19 +59,19 @@ def signed(key, key_id="k", algorithm="RS256", claims=CLAIMS):
 
 
 def test_token_signed_by_a_published_key_is_accepted():
-    page = Page(
+    page = KeyPage(
         published(OTHER, "o"), published(RSA, "k", use="sig", alg="RS256"), published(EC, "e")
     )
     assert accept(page, signed(RSA)) == "alice"
     assert accept(page, signed(EC, "e", "ES256")) == "alice"
-    assert accept(Page(published(RSA, "k")), signed(RSA, None, "PS512")) == "alice"
+    assert accept(KeyPage(published(RSA, "k")), signed(RSA, None, "PS512")) == "alice"
 
 
 def test_other_tokens_are_refused():
-    page = Page(published(RSA, "k", alg="RS256"), published(EC, "e"))
+    page = KeyPage(published(RSA, "k", alg="RS256"), published(EC, "e"))
     public = RSA.public_key().public_numbers().n.to_bytes(256, "big")
     shared = jwt.encode(CLAIMS, base64.b64encode(public), "HS256", headers={"kid": "k"})
-    for token, says in (
+    for token, message in (
         (signed(OTHER), "signature"),
         (signed(RSA, "x"), "not published"),
         (signed(RSA, None), "not published"),
@@ -86,12 +86,12 @@ def test_other_tokens_are_refused():
         (signed(RSA, claims=CLAIMS | {"exp": NOW - 1}), "expired"),
         (jwt.PyJWS().encode(b"[1]", RSA, "RS256", headers={"kid": "k"}), "not a JSON object"),
     ):
-        with pytest.raises(TokenRefused, match=says):
+        with pytest.raises(TokenRefused, match=message):
             accept(page, token)
 
 
 def test_unusable_published_keys_are_ignored():
-    page = Page(
+    page = KeyPage(
         {"kty": "oct", "k": "c2VjcmV0", "kid": "s"},
         published(OTHER, "k", use="enc"),
         {"kty": "RSA", "kid": "broken", "n": "?"},
@@ -101,7 +101,7 @@ def test_unusable_published_keys_are_ignored():
 
 
 def test_keys_are_read_again_for_a_new_id_after_a_pause():
-    page = Page(published(RSA, "k"))
+    page = KeyPage(published(RSA, "k"))
     keys = page.keys()
     page.content = key_page(published(RSA, "k"), published(OTHER, "new"))
     assert keys.find("new") is None
@@ -113,7 +113,7 @@ def test_keys_are_read_again_for_a_new_id_after_a_pause():
 
 
 def test_old_keys_are_read_again_and_kept_on_failure():
-    page = Page(published(RSA, "k"))
+    page = KeyPage(published(RSA, "k"))
     keys = page.keys(refresh_s=100)
     page.now_s = 100
     page.content = None
@@ -129,7 +129,7 @@ def test_old_keys_are_read_again_and_kept_on_failure():
     "content", [None, b"", b"[]", b"{}", b'{"keys":7}', b'{"keys":[7]}', b'{"keys":[]}', b"\xff"]
 )
 def test_start_without_keys_is_refused(content):
-    page = Page()
+    page = KeyPage()
     page.content = content
     with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.jwks\.endpoint\.url"):
         page.keys()

@@ -33,7 +33,7 @@ def test_accepted_token_logs_in():
 
 
 @pytest.mark.parametrize(
-    ("token", "said"),
+    ("token", "message"),
     [
         ("bad", '{"status":"invalid_token"}'),
         ("poor", '{"status":"insufficient_scope","scope":"write read"}'),
@@ -41,18 +41,18 @@ def test_accepted_token_logs_in():
         ("nobody", '{"status":"invalid_token"}'),
     ],
 )
-def test_refusal_ends_with_one_byte_of_the_client(token, said):
+def test_refusal_ends_with_one_byte_of_the_client(token, message):
     reasons = []
     client, server = OAuthBearerClient(token), OAuthBearerServer(validator, reasons.append)
     answer = server.evaluate(client.first())
-    assert answer == said.encode()
+    assert answer == message.encode()
     ending = client.evaluate(answer)
     assert ending == b"\x01"
     assert not client.complete
-    assert client.failure == said
+    assert client.failure == message
     with pytest.raises(LoginRefused) as raised:
         server.evaluate(ending)
-    assert str(raised.value) == said
+    assert str(raised.value) == message
     assert server.user is None
     assert len(reasons) == 1
     with pytest.raises(LoginRefused, match="refuses the token"):

@@ -1,4 +1,4 @@
-"""Pages of an issuer: no redirection takes credentials, or TLS, away."""
+"""Pages of an issuer: redirects lose neither credentials nor TLS."""
 
 import threading
 import urllib.request
@@ -50,7 +50,7 @@ def test_request_without_credentials_follows_redirects(address):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "followed"),
+    ("url", "location", "followed"),
     [
         ("https://a/keys", "https://b/keys", True),
         ("https://a/keys", "HTTPS://b/keys", True),
@@ -59,7 +59,7 @@ def test_request_without_credentials_follows_redirects(address):
         ("http://a/keys", "http://b/keys", True),
     ],
 )
-def test_https_is_redirected_only_to_https(asked, told, followed):
-    request = urllib.request.Request(asked)
-    answer = _Redirections().redirect_request(request, None, 302, "", {}, told)
+def test_https_is_redirected_only_to_https(url, location, followed):
+    request = urllib.request.Request(url)
+    answer = _Redirections().redirect_request(request, None, 302, "", {}, location)
     assert (answer is not None) is followed

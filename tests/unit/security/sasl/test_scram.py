@@ -51,7 +51,7 @@ GOOD = make_credential(SHA_256, "pw").text()
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "has the fields"),
         ("salt=eA==", "stored_key, server_key, iterations is missing"),
@@ -64,8 +64,8 @@ GOOD = make_credential(SHA_256, "pw").text()
         (make_credential(SHA_512, "pw").text(), "not those of SCRAM-SHA-256"),
     ],
 )
-def test_invalid_credential_error_hides_its_keys(text, says):
-    with pytest.raises(ValueError, match=says) as raised:
+def test_invalid_credential_error_hides_its_keys(text, message):
+    with pytest.raises(ValueError, match=message) as raised:
         parse_credential(text, SHA_256)
     assert not any(part in str(raised.value) for part in GOOD.split(",")[:3])
 

@@ -22,7 +22,7 @@ def test_exchange_matches_the_rfc_example():
 
 
 @pytest.mark.parametrize(
-    ("first", "says"),
+    ("first", "message"),
     [
         ("", "is invalid"),
         ("e=other-error", "is invalid"),
@@ -34,9 +34,9 @@ def test_exchange_matches_the_rfc_example():
         (f"m=must,r=xy,s={SALT},i=4096", "is invalid"),
     ],
 )
-def test_invalid_server_first_message_is_refused(first, says):
+def test_invalid_server_first_message_is_refused(first, message):
     client = ScramClient(SHA_256, "user", "pencil", lambda: "x")
-    with pytest.raises(LoginRefused, match=says):
+    with pytest.raises(LoginRefused, match=message):
         client.evaluate(first.encode())
     assert not client.complete
 

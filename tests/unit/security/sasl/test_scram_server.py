@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.login_session import StoredUsers
 from zkbroker.security.sasl.mechanism import LoginRefused
-from zkbroker.security.sasl.scram import HASHES, SHA_256, ScramHash, make_credential
+from zkbroker.security.sasl.scram import HASHES, SHA_256, ScramHash, make_credential, xor
 from zkbroker.security.sasl.scram_client import ScramClient
 from zkbroker.security.sasl.scram_server import ScramSecret, ScramServer
 
@@ -20,8 +20,8 @@ USERS = StoredUsers(CREDENTIALS)
 SECRET = ScramSecret(b"k")
 
 
-class CountedHash(ScramHash):
-    """Counts what is computed."""
+class RecordingHash(ScramHash):
+    """Records the hashes and MACs that are computed."""
 
     __slots__ = ()
     made: ClassVar[list[str]] = []
@@ -57,8 +57,8 @@ def test_user_with_correct_password_logs_in(hashes, user):
 @pytest.mark.parametrize("hashes", HASHES.values())
 @pytest.mark.parametrize("user", ["alice", "mallory"])
 def test_unknown_user_is_indistinguishable_from_a_wrong_password(hashes, user):
-    counted = CountedHash(hashes.mechanism, hashes.digest, hashes.size)
-    CountedHash.made.clear()
+    counted = RecordingHash(hashes.mechanism, hashes.digest, hashes.size)
+    RecordingHash.made.clear()
     broker = server(counted)
     client = ScramClient(hashes, user, "wrong")
     first = broker.evaluate(client.first())
@@ -66,7 +66,7 @@ def test_unknown_user_is_indistinguishable_from_a_wrong_password(hashes, user):
     with pytest.raises(LoginRefused) as raised:
         broker.evaluate(proof)
     assert str(raised.value).endswith(f"invalid credentials with SASL mechanism {hashes.mechanism}")
-    assert CountedHash.made == ["mac", "hash"]
+    assert RecordingHash.made == ["mac", "hash"]
     assert broker.user is None
     salt = base64.b64decode(first.split(b",")[1][2:])
     assert 15 < len(salt) <= 26
@@ -126,19 +126,22 @@ def test_malformed_first_message_is_refused(first):
         server().evaluate(first)
 
 
-def test_own_authorization_id_and_extensions_are_accepted():
-    hashes, stored = SHA_256, CREDENTIALS["SCRAM-SHA-256", "alice"]
-    for header, bound in (("n,a=alice,", "n,a=alice,"), ("n,a=alice,", "n,,")):
-        broker = server()
-        bare = "n=alice,r=x,ext=1"
-        first = broker.evaluate(f"{header}{bare}".encode()).decode()
-        salted = hashes.salted_password("pw of alice", stored.salt, stored.iterations)
-        key = hashes.mac(salted, b"Client Key")
-        final = f"c={base64.b64encode(bound.encode()).decode()},r=xown"
-        signed = hashes.mac(stored.stored_key, f"{bare},{first},{final}".encode())
-        proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signed, strict=True))).decode()
-        assert broker.evaluate(f"{final},p={proof}".encode()).startswith(b"v=")
-        assert broker.user == "alice"
+def signed(first_bare, challenge, final):
+    """Return a final message of alice with its proof."""
+    stored = CREDENTIALS["SCRAM-SHA-256", "alice"]
+    salted = SHA_256.salted_password("pw of alice", stored.salt, stored.iterations)
+    signature = SHA_256.mac(stored.stored_key, f"{first_bare},{challenge},{final}".encode())
+    proof = base64.b64encode(xor(SHA_256.mac(salted, b"Client Key"), signature)).decode()
+    return f"{final},p={proof}".encode()
+
+
+@pytest.mark.parametrize("bound", [b"n,a=alice,", b"n,,"])
+def test_own_authorization_id_and_extensions_are_accepted(bound):
+    broker, bare = server(), "n=alice,r=x,ext=1"
+    challenge = broker.evaluate(f"n,a=alice,{bare}".encode()).decode()
+    final = f"c={base64.b64encode(bound).decode()},r=xown"
+    assert broker.evaluate(signed(bare, challenge, final)).startswith(b"v=")
+    assert broker.user == "alice"
 
 
 def final_message(change=lambda text: text):
@@ -173,14 +176,9 @@ def test_changed_final_message_is_refused(change):
 
 def test_doubled_nonce_of_old_librdkafka_is_accepted():
     broker = server()
-    client = ScramClient(SHA_256, "alice", "pw of alice", lambda: "x")
-    first = broker.evaluate(client.first()).decode()
-    stored = CREDENTIALS["SCRAM-SHA-256", "alice"]
-    key = SHA_256.mac(SHA_256.salted_password("pw of alice", stored.salt, 4096), b"Client Key")
-    bare = "c=biws,r=xxown"
-    signed = SHA_256.mac(stored.stored_key, f"n=alice,r=x,{first},{bare}".encode())
-    proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signed, strict=True))).decode()
-    assert broker.evaluate(f"{bare},p={proof}".encode()).startswith(b"v=")
+    challenge = broker.evaluate(b"n,,n=alice,r=x").decode()
+    final = signed("n=alice,r=x", challenge, "c=biws,r=xxown")
+    assert broker.evaluate(final).startswith(b"v=")
     assert broker.user == "alice"
 
 
@@ -202,8 +200,8 @@ def test_any_changed_bit_of_the_final_message_is_refused():
         changed = bytearray(final)
         changed[at] ^= bit
         if at == len(final) - 2:
-            continue  # two bits of base64's last sign are of no byte
-        asked = replace(broker._asked)  # the very exchange, asked again
+            continue  # two bits of the last base64 character belong to no byte
+        asked = replace(broker._asked)  # the same exchange again
         again = server()
         again._asked = asked
         with pytest.raises(LoginRefused):

@@ -68,7 +68,7 @@ def test_unsecured_token_of_a_jaas_line_is_accepted():
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({}, "add unsecuredLoginStringClaim_sub"),
         ({"unsecuredLoginPrincipalClaimName": "n"}, "add unsecuredLoginStringClaim_n"),
@@ -76,14 +76,14 @@ def test_unsecured_token_of_a_jaas_line_is_accepted():
         ({"unsecuredLoginLifetimeSeconds": "y"}, "give seconds"),
     ],
 )
-def test_invalid_unsecured_claims_are_refused(options, says):
-    with pytest.raises(ConfigError, match=says):
+def test_invalid_unsecured_claims_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
         unsecured_claims(options, 0)
 
 
 @contextmanager
 def issuer(answer, status=200):
-    """A page that issues tokens; yields its address and what it was asked."""
+    """A token endpoint; yields its address and the list of requests."""
     asked = []
 
     class Page(BaseHTTPRequestHandler):
@@ -110,7 +110,7 @@ def issuer(answer, status=200):
         task.join(10)
 
 
-def of_page(url):
+def issued_by(url):
     return oauth(token_url=url, client_id="c:1", client_secret=Secret("s&s"), scope="read write")
 
 
@@ -119,14 +119,14 @@ def test_issued_token_is_reused_until_it_expires():
         return json.dumps({"access_token": f"t{number}", "expires_in": 3600 if number > 1 else 5})
 
     with issuer(answer) as (url, asked):
-        assert [find_token(of_page(url)) for _ in range(3)] == ["t1", "t2", "t2"]
+        assert [find_token(issued_by(url)) for _ in range(3)] == ["t1", "t2", "t2"]
     authorization, form = asked[0]
     assert base64.b64decode(authorization.removeprefix("Basic ")) == b"c%3A1:s%26s"
     assert form == {"grant_type": ["client_credentials"], "scope": ["read write"]}
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "says"),
+    ("answer", "status", "message"),
     [
         ("no", 401, "401"),
         ("no", 200, "not JSON with an access_token"),
@@ -135,12 +135,12 @@ def test_issued_token_is_reused_until_it_expires():
         ('{"access_token":"t","expires_in":"soon"}', 200, "expires_in is not a number"),
     ],
 )
-def test_response_without_token_is_an_error(answer, status, says):
+def test_response_without_token_is_an_error(answer, status, message):
     with (
         issuer(lambda number: answer, status) as (url, _),
-        pytest.raises(AuthenticationFailed, match=says) as raised,
+        pytest.raises(AuthenticationFailed, match=message) as raised,
     ):
-        find_token(of_page(url))
+        find_token(issued_by(url))
     assert "s&s" not in str(raised.value)
 
 
@@ -148,4 +148,4 @@ def test_unreachable_token_endpoint_is_an_error():
     with issuer(lambda number: "") as (url, _):
         pass
     with pytest.raises(AuthenticationFailed, match="no token from http"):
-        find_token(of_page(url))
+        find_token(issued_by(url))

@@ -25,7 +25,7 @@ def test_valid_claims_give_the_user():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"sub": None}, "names no user"),
         ({"sub": " "}, "names no user"),
@@ -45,10 +45,10 @@ def test_valid_claims_give_the_user():
         ({"scope": 7}, "does not grant read write"),
     ],
 )
-def test_invalid_claims_are_refused(change, says):
-    with pytest.raises(TokenRefused, match=says) as raised:
+def test_invalid_claims_are_refused(change, message):
+    with pytest.raises(TokenRefused, match=message) as raised:
         RULES.user(GOOD | change, NOW)
-    assert (raised.value.status == "insufficient_scope") == ("grant" in says)
+    assert (raised.value.status == "insufficient_scope") == ("grant" in message)
 
 
 def test_unsecured_token_is_accepted():

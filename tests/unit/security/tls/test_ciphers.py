@@ -52,13 +52,13 @@ def test_cipher_suites_follow_the_settings():
 
 
 @pytest.mark.parametrize(
-    ("versions", "suites", "said"),
+    ("versions", "suites", "message"),
     [
         ("TLSv1.2,TLSv1.3", "TLS_AES_128_GCM_SHA256", "cannot be chosen one by one"),
         ("TLSv1.2", ALL_1_3, "fits none of the versions"),
         ("TLSv1.2", "TLS_NOT_A_SUITE", "OpenSSL knows none"),
     ],
 )
-def test_impossible_cipher_settings_are_refused(versions, suites, said):
-    with pytest.raises(ConfigError, match=said):
+def test_impossible_cipher_settings_are_refused(versions, suites, message):
+    with pytest.raises(ConfigError, match=message):
         restricted(versions, suites)

@@ -1,4 +1,4 @@
-"""Contexts are made again when their files change, and stay when these cannot be read."""
+"""Contexts are rebuilt when their files change, and kept when these cannot be read."""
 
 import contextlib
 import logging
@@ -28,8 +28,8 @@ def test_client_verifies_unless_disabled(tmp_path):
     assert (usual.verify_mode, usual.check_hostname) == (ssl.CERT_REQUIRED, True)
     any_host = ClientContexts(TlsSettings(truststore_location=trusted, host_check="")).context()
     assert (any_host.verify_mode, any_host.check_hostname) == (ssl.CERT_REQUIRED, False)
-    anybody = ClientContexts(TlsSettings(verify=False)).context()
-    assert anybody.verify_mode is ssl.CERT_NONE
+    unverified = ClientContexts(TlsSettings(verify=False)).context()
+    assert unverified.verify_mode is ssl.CERT_NONE
 
 
 def test_changed_files_are_reloaded(tmp_path, caplog):
@@ -46,10 +46,9 @@ def test_changed_files_are_reloaded(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         assert contexts.context() is second
         assert contexts.context() is second
-    said = [each.getMessage() for each in caplog.records]
-    assert len(said) == 1
-    assert "certificates kept as they were" in said[0]
-    assert str(path) in said[0]
+    (message,) = caplog.messages
+    assert "certificates kept as they were" in message
+    assert str(path) in message
     path.unlink()
     assert contexts.context() is second
     AUTHORITY.issue("CN=three").pem(tmp_path, "key.pem")

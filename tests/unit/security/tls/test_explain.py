@@ -1,4 +1,4 @@
-"""What a client says of a handshake that failed, and a broker's log of a client that it refused."""
+"""Explanations of a failed handshake, for a client and for the log of a broker."""
 
 import ssl
 
@@ -20,7 +20,7 @@ def unverified(code):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (failed("WRONG_VERSION_NUMBER"), "does not speak TLS there"),
         (failed("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "set ssl.keystore.location"),
@@ -44,12 +44,12 @@ def unverified(code):
         (unverified(99), "unusual"),
     ],
 )
-def test_client_error_explains_the_failure(error, said):
-    assert said in explain_failure(error, "broker.example")
+def test_client_error_explains_the_failure(error, message):
+    assert message in explain_failure(error, "broker.example")
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (failed("WRONG_VERSION_NUMBER"), "does not speak TLS"),
         (failed("HTTP_REQUEST"), "an HTTP request"),
@@ -68,8 +68,8 @@ def test_client_error_explains_the_failure(error, said):
         (unverified(99), "unusual"),
     ],
 )
-def test_broker_log_explains_the_refusal(error, said):
-    assert said in explain_refusal(error)
+def test_broker_log_explains_the_refusal(error, message):
+    assert message in explain_refusal(error)
 
 
 def test_plaintext_peer_is_recognised():

@@ -1,4 +1,4 @@
-"""Private keys and authorities in every form that is taken, and what is said of the others."""
+"""Private keys and authorities in every supported format, and errors for the others."""
 
 import ssl
 import subprocess
@@ -30,24 +30,17 @@ def trusted_by(**settings):
 
 def test_key_is_loaded_from_every_format(tmp_path):
     chain, key = OWN.files(tmp_path)
+    stored = {"keystore_location": OWN.pkcs12(tmp_path, "pw"), "keystore_password": Secret("pw")}
     one_line = OWN.key_pem().replace("\n", " "), OWN.chain_pem().replace("\n", " ")
     for settings in (
         {"keystore_location": OWN.pem(tmp_path)},
         {"keystore_location": OWN.pem(tmp_path, "t.pem"), "keystore_type": "PEM"},
-        {
-            "keystore_location": OWN.pem(tmp_path, "e.pem", "pw"),
-            "key_password": Secret("pw"),
-        },
+        {"keystore_location": OWN.pem(tmp_path, "e.pem", "pw"), "key_password": Secret("pw")},
         {"key_location": key, "certificate_location": chain},
         {"keystore_key": Secret(OWN.key_pem()), "keystore_chain": OWN.chain_pem()},
         {"keystore_key": Secret(one_line[0]), "keystore_chain": one_line[1]},
-        {"keystore_location": OWN.pkcs12(tmp_path, "pw"), "keystore_password": Secret("pw")},
-        {
-            "keystore_location": OWN.pkcs12(tmp_path, "pw"),
-            "keystore_password": Secret("pw"),
-            # As Java has it by default, and reads PKCS#12 nevertheless.
-            "keystore_type": "JKS",
-        },
+        stored,
+        stored | {"keystore_type": "JKS"},  # Java's default, with which it reads PKCS#12 as well
     ):
         key_of(**settings)
 
@@ -78,7 +71,7 @@ def test_unusable_key_error_names_the_remedy(tmp_path):
     mixed = write(tmp_path / "mixed.pem", (OWN.key_pem() + other.chain_pem()).encode())
     locked = OWN.pem(tmp_path, "locked.pem", "pw")
     bare = write(tmp_path / "bare.pem", OWN.key_pem().encode())
-    for settings, said in (
+    for settings, message in (
         ({"keystore_location": missing}, "cannot be read: No such file"),
         ({"keystore_location": jks}, f"keytool -importkeystore -srckeystore {jks}"),
         ({"keystore_location": rubbish}, "neither a PEM nor a PKCS#12 file"),
@@ -94,7 +87,7 @@ def test_unusable_key_error_names_the_remedy(tmp_path):
     ):
         with pytest.raises(ConfigError) as refused:
             key_of(**settings)
-        assert said in str(refused.value)
+        assert message in str(refused.value)
 
 
 def test_unusable_truststore_is_refused(tmp_path):

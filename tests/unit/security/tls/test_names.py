@@ -1,4 +1,4 @@
-"""Subjects as Java writes them, which ACLs and super.users name."""
+"""Subjects of certificates as Java writes them, for ACLs and super.users."""
 
 import pytest
 from cryptography import x509
