@@ -16,7 +16,7 @@ from zkbroker.zookeeper import ZkSession
 
 
 class Writer:
-    """Sends one message after the other, each once: nothing is sent again, nothing may fail."""
+    """Sends one message after the other, without retries; no send may fail."""
 
     def __init__(self, cluster, topic):
         self.sent = 0
@@ -44,7 +44,7 @@ class Writer:
             self.problems.append(error)
 
     def more(self, count):
-        """Wait until so many further messages were acknowledged."""
+        """Wait until `count` further messages are acknowledged."""
         wanted = self.sent + count
         until(lambda: self.sent >= wanted or bool(self.problems))
         assert self.problems == []
@@ -64,7 +64,7 @@ def cluster():
 
 
 def values(cluster, topic, count):
-    """Read until so many messages were read."""
+    """Read the first `count` messages."""
     host, port = cluster.broker(1).address
     found = []
     with SimpleConsumer(host, port) as consumer:
@@ -99,7 +99,7 @@ def test_paused_broker_registers_again_and_loses_no_request(cluster):
         until(lambda: owner(zk, paths.broker(1)) not in {0, session})
         until(lambda: partitions.partition_state(zk, topic, 0) is not None)
         until(lambda: current_controller(zk) == 1)
-        # It registers what it leads at once, and goes on until the controller has decided.
+        # It registers its leadership at once, and leads until the controller has decided.
         until(lambda: leader_epoch(zk, topic) == 1)
         writer.more(20)
         count = writer.stop()
@@ -143,6 +143,6 @@ def test_killed_broker_returns_before_its_old_session_expires(chroot):
         cluster.broker(1).start()
         assert owner(zk, paths.broker(1)) not in {0, stale}
         assert leader_epoch(zk, topic) == 1, "one decision for one return"
-        # The office that its predecessor left behind is taken over as well.
+        # It also takes over the controllership of its predecessor.
         until(lambda: owner(zk, paths.CONTROLLER) == owner(zk, paths.broker(1)))
         assert controller_epoch(zk) == 2

@@ -1,12 +1,12 @@
 """A consumer group of real processes under kills, pauses and restarts.
 
-Every member notes each assignment (with the committed offset that it found) and each message. At
+Every member logs each assignment (with the committed offset that it found) and each message. At
 the end:
 
-- together the members were given every message of the topic;
-- each assignment began exactly at the offset that was committed then, went on without a gap, and
-  that offset never went back: what came twice lay after the last commit;
-- the group at rest owns every partition, each by a live member.
+- together the members received every message of the topic;
+- each assignment began exactly at the committed offset and continued without a gap, and the
+  committed offset never went back: only messages after the last commit were delivered twice;
+- the settled group owns every partition, each by a live member.
 """
 
 import json
@@ -44,7 +44,7 @@ class Member:
             "topic": topic,
             "log": str(self.log),
             "runtime": "gevent" if number % 2 else "threads",
-            # One in five takes its time, with messages in hand when something happens.
+            # One in five is slow, and holds messages when a fault happens.
             "slow": number % 5 == 2,
             "properties": {
                 "zookeeper.connect": cluster.zookeeper,
@@ -78,7 +78,7 @@ class Member:
 
 
 class Group:
-    """The members of one group, and what is done to them and to what they depend on."""
+    """The members of one group, and the faults of the members, brokers and ZooKeeper."""
 
     def __init__(self, cluster, topic, partitions, members, directory):
         self.cluster = cluster
@@ -121,29 +121,29 @@ class Group:
             and min(counts) >= share
         )
 
-    def until_settled(self, what):
+    def until_settled(self, cause):
         began = time.monotonic()
         while not self.settled():
-            assert time.monotonic() - began < 180, f"{what}: {self.owners()}"
+            assert time.monotonic() - began < 180, f"{cause}: {self.owners()}"
             time.sleep(0.02)
-        self.settling_s.append((what, time.monotonic() - began))
+        self.settling_s.append((cause, time.monotonic() - began))
 
-    def fault(self, what, chance):
-        """Do one harm and undo it; returns when the group has settled."""
-        # At some moment while messages flow, not right after the last change.
+    def fault(self, fault, chance):
+        """Cause one fault and repair it; returns when the group has settled."""
+        # Some time after the last change, while messages flow.
         time.sleep(chance.uniform(0.2, 1.0))
         victim = chance.choice(self.live)
-        if what == "kill":
+        if fault == "kill":
             self.live.remove(victim)
             victim.end(signal.SIGKILL)
-        elif what == "leave":
+        elif fault == "leave":
             self.live.remove(victim)
             victim.end(signal.SIGTERM)
-        elif what == "pause":
+        elif fault == "pause":
             victim.send(signal.SIGSTOP)
             time.sleep(SESSION_MS / 1000 * 2)
             victim.send(signal.SIGCONT)
-        elif what == "zookeeper":
+        elif fault == "zookeeper":
             self.cluster.embedded_zookeeper.kill()
             time.sleep(chance.uniform(0, SESSION_MS / 1000 * 1.5))
             self.cluster.embedded_zookeeper.restart()
@@ -152,8 +152,8 @@ class Group:
             broker.kill()
             time.sleep(chance.uniform(0, 1))
             broker.start()
-        self.until_settled(what)
-        if what in ("kill", "leave"):
+        self.until_settled(fault)
+        if fault in ("kill", "leave"):
             self.add()
             self.until_settled("join")
 
@@ -161,7 +161,7 @@ class Group:
         return [read_log(str(member.log)) for member in self.all]
 
     def missing(self, ends):
-        """Return the offsets of each partition that no member was given yet."""
+        """Return the offsets of each partition that no member has received yet."""
         left = {partition: set(range(end)) for partition, end in enumerate(ends)}
         for log in self.entries():
             for entry in log:
@@ -176,7 +176,7 @@ class Group:
 
 
 class Feed(threading.Thread):
-    """Produces into all partitions while the faults go on, and the rest of it at full speed."""
+    """Produces to all partitions during the faults, and the rest at full speed."""
 
     def __init__(self, cluster, topic, partitions, total, pause_s):
         super().__init__(daemon=True)
@@ -194,7 +194,7 @@ class Feed(threading.Thread):
             for number in range(self.total // BATCH):
                 partition = number % self.partitions
                 base = self.producer.send(self.topic, partition, [b"x" * 20] * BATCH)
-                # A batch whose answer was lost is there twice; the end of the log counts it.
+                # A batch whose response was lost is stored twice; the log end counts both.
                 self.ends[partition] = base + BATCH
                 self.hurry.wait(self.pause_s)
         except Exception as error:  # noqa: BLE001 - the test raises it
@@ -202,7 +202,7 @@ class Feed(threading.Thread):
 
 
 def check(logs, ends):
-    """Check what all members were given; return how much of it came more than once."""
+    """Check the messages that all members received; return figures of the run."""
     assignments = defaultdict(list)
     for log in logs:
         current = {}
@@ -246,8 +246,8 @@ def run(directory, *, brokers, members, partitions, messages, seconds, faults, s
         try:
             group.until_settled("start")
             feed.start()
-            for what in faults:
-                group.fault(what, chance)
+            for fault in faults:
+                group.fault(fault, chance)
             feed.hurry.set()
             feed.join(300)
             assert feed.error is None, feed.error
@@ -261,8 +261,8 @@ def run(directory, *, brokers, members, partitions, messages, seconds, faults, s
             group.close()
         figures = check(group.entries(), feed.ends)
     slowest = defaultdict(float)
-    for what, seconds in group.settling_s:
-        slowest[what] = max(slowest[what], round(seconds, 2))
+    for fault, seconds in group.settling_s:
+        slowest[fault] = max(slowest[fault], round(seconds, 2))
     print(f"\n{figures} rounds={len(faults)} slowest to settle, seconds: {dict(slowest)}")
 
 

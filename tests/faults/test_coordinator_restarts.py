@@ -1,8 +1,7 @@
 """The coordinator's broker is killed and restarted under a working group.
 
-Members carry on with their generation, as it takes less than their session time-out; what was
-acknowledged stays committed, and nothing is committed that was never asked for; every message is
-delivered.
+Members keep their generation, as a restart takes less than their session timeout; acknowledged
+offsets stay committed, no other offset is committed, and every message is delivered.
 """
 
 import random
@@ -32,16 +31,16 @@ from zkbroker.records import encode_message_set
 PARTITIONS = 4
 TOPIC = "t"
 GROUP = "g"
-# No restart takes as long, however busy the machine is: `BrokerProcess.start` gives up before.
+# Longer than any restart on a busy machine: `BrokerProcess.start` times out before.
 SESSION_MS = 120_000
 PATIENCE_S = 120
 
 
 class Member:
-    """A consumer in a thread that commits each message it reads, and keeps book of it."""
+    """A consumer in a thread that commits each message it reads, and records its commits."""
 
-    def __init__(self, address, book):
-        self.book = book
+    def __init__(self, address, commits):
+        self.commits = commits
         self.consumer = GroupConsumer(
             GroupConsumerConfig(
                 bootstrap_servers=(address,),
@@ -61,11 +60,11 @@ class Member:
     def _work(self):
         try:
             self.consumer.subscribe([TOPIC])
-            while not self.book.stopping.is_set():
+            while not self.commits.stopping.is_set():
                 try:
                     self._read_some()
                 except (ProtocolError, CommitFailed):
-                    continue  # the broker is away, or the group has gone on: poll again
+                    continue  # the broker is away, or the group has rebalanced: poll again
             self.consumer.close()
         except BaseException as error:
             self.failure = error
@@ -74,17 +73,17 @@ class Member:
     def _read_some(self):
         messages = self.consumer.poll(0.05, max_records=5)
         for message in messages:
-            self.book.read.add((message.partition, message.offset))
+            self.commits.read.add((message.partition, message.offset))
         if not messages:
             return
         offsets = {(TOPIC, m.partition): m.offset + 1 for m in messages}
-        with self.book.committing(offsets) as acknowledge:
+        with self.commits.committing(offsets) as acknowledge:
             self.consumer.commit(offsets, timeout_s=0.3)
             acknowledge()
 
 
-class Book:
-    """What was asked to be committed, and what was acknowledged."""
+class Commits:
+    """The offsets whose commit was requested, and those whose commit was acknowledged."""
 
     def __init__(self):
         self.stopping = threading.Event()
@@ -109,29 +108,29 @@ class Book:
 
 
 class _Commit:
-    def __init__(self, book, offsets):
-        self.book, self.offsets = book, offsets
+    def __init__(self, commits, offsets):
+        self.commits, self.offsets = commits, offsets
 
     def __enter__(self):
-        while not self.book.open.wait(0.1):
-            if self.book.stopping.is_set():
+        while not self.commits.open.wait(0.1):
+            if self.commits.stopping.is_set():
                 raise CommitFailed("stopping")
-        with self.book._lock:
-            self.book._busy += 1
+        with self.commits._lock:
+            self.commits._busy += 1
             for (_, number), offset in self.offsets.items():
-                self.book.uncertain.setdefault(number, []).append(offset)
+                self.commits.uncertain.setdefault(number, []).append(offset)
         return self.acknowledge
 
     def acknowledge(self):
-        with self.book._lock:
+        with self.commits._lock:
             for (_, number), offset in self.offsets.items():
-                self.book.acknowledged[number] = offset
-                # a commit that was acknowledged is behind every one asked for before
-                self.book.uncertain[number] = []
+                self.commits.acknowledged[number] = offset
+                # an acknowledged commit comes after all commits requested before
+                self.commits.uncertain[number] = []
 
     def __exit__(self, *error):
-        with self.book._lock:
-            self.book._busy -= 1
+        with self.commits._lock:
+            self.commits._busy -= 1
 
 
 def committed(broker):
@@ -183,8 +182,8 @@ def test_nothing_acknowledged_is_lost_when_the_coordinator_is_killed(broker, rou
     with connect(broker) as connection:
         connection.request(CreateTopicsRequest(topics=[NewTopic(TOPIC, PARTITIONS, 1)]))
         connection.request(FindCoordinatorRequest(GROUP))
-    book = Book()
-    members = [Member("{}:{}".format(*broker.address), book) for _ in range(2)]
+    commits = Commits()
+    members = [Member("{}:{}".format(*broker.address), commits) for _ in range(2)]
     each = 30
     try:
         assert wait_until(
@@ -193,34 +192,34 @@ def test_nothing_acknowledged_is_lost_when_the_coordinator_is_killed(broker, rou
         for number in range(1, soak.part_of(rounds) + 1):
             generations = [m.consumer.generation for m in members]
             produce(broker, each)
-            time.sleep(rng.uniform(0, 0.15))  # anywhere in the work
+            time.sleep(rng.uniform(0, 0.15))  # at any point of the work
             broker.kill()
-            book.open.clear()
-            assert wait_until(lambda: book.idle, PATIENCE_S)
+            commits.open.clear()
+            assert wait_until(lambda: commits.idle, PATIENCE_S)
             broker.start()
             found = committed(broker)
             for partition in range(PARTITIONS):
-                assert found[partition] in book.allowed(partition), (
+                assert found[partition] in commits.allowed(partition), (
                     number,
                     partition,
                     found,
-                    book.acknowledged,
-                    book.uncertain,
+                    commits.acknowledged,
+                    commits.uncertain,
                 )
-                # what is found is certain from here on
-                book.acknowledged[partition] = found[partition]
-                book.uncertain[partition] = []
-            book.open.set()
+                # the offset that was found is certain from here on
+                commits.acknowledged[partition] = found[partition]
+                commits.uncertain[partition] = []
+            commits.open.set()
             wanted = {(p, o) for p in range(PARTITIONS) for o in range(number * each)}
-            assert wait_until(lambda wanted=wanted: wanted <= book.read, PATIENCE_S), (
-                sorted(wanted - book.read)[:10],
+            assert wait_until(lambda wanted=wanted: wanted <= commits.read, PATIENCE_S), (
+                sorted(wanted - commits.read)[:10],
                 [m.failure for m in members],
                 broker.log_tail(),
             )
             assert generations == [m.consumer.generation for m in members], number
     finally:
-        book.stopping.set()
-        book.open.set()
+        commits.stopping.set()
+        commits.open.set()
         for member in members:
             member.thread.join(PATIENCE_S)
     assert [m.failure for m in members] == [None, None]

@@ -1,4 +1,4 @@
-"""A leader that is cut off from ZooKeeper, and from nothing else: its clients find the new one."""
+"""A leader that is cut off from ZooKeeper only: its clients find the new leader."""
 
 import random
 
@@ -10,23 +10,23 @@ TOPIC = "visits"
 
 
 def test_leader_cut_off_from_zookeeper_returns_the_current_leader(tmp_path):
-    with replicated_cluster(tmp_path, {TOPIC: 3}) as world:
-        victim = world.victim("cut leader", random.Random(1))
-        broker = world.cluster.broker(victim)
+    with replicated_cluster(tmp_path, {TOPIC: 3}) as replicated:
+        victim = replicated.victim("cut leader", random.Random(1))
+        broker = replicated.cluster.broker(victim)
 
-        def told():
+        def leaders():
             with connect(broker) as connection:
                 (topic,) = connection.request(MetadataRequest([TOPIC], False)).topics
             return {each.partition: each.leader for each in topic.partitions}
 
-        assert victim in told().values()
-        world.network.cut_zookeeper(victim)
-        time_failover(world, victim, controlled=False)
+        assert victim in leaders().values()
+        replicated.network.cut_zookeeper(victim)
+        time_failover(replicated, victim, controlled=False)
 
         def decided():
-            return {number: state.leader for (_, number), state in world.decided().items()}
+            return {number: state.leader for (_, number), state in replicated.decided().items()}
 
         assert victim not in decided().values()
-        eventually(lambda: told() == decided(), "the broker that is cut off knows it")
-        world.network.heal()
-        eventually(world.in_sync, "all in sync again")
+        eventually(lambda: leaders() == decided(), "the cut-off broker returns the new leaders")
+        replicated.network.heal()
+        eventually(replicated.in_sync, "all in sync again")

@@ -1,4 +1,4 @@
-"""A disk that takes nothing more, under a real broker: what is acknowledged stays.
+"""A full disk under a real broker: acknowledged messages stay.
 
 The disk is a limit on the size of the files that the process may write: the kernel refuses the
 write halfway, as it does when a device is full.
@@ -33,7 +33,7 @@ def broker(tmp_path, chroot, directories):
 
 
 def fill(process, topic):
-    """Produce until the disk is full; returns how many messages were acknowledged."""
+    """Produce until the disk is full; return the number of acknowledged messages."""
     with connect(process) as connection:
         assert wait_until(lambda: led(connection, topic))
         resource.prlimit(

@@ -1,4 +1,4 @@
-"""A coordinator that stands still beyond the session time-out: the member counts itself as lost."""
+"""A coordinator that is paused beyond the session timeout: the member loses its partitions."""
 
 import uuid
 
@@ -17,7 +17,7 @@ def cluster(local_cluster):
         yield running
 
 
-class Log(RebalanceListener):
+class EventLog(RebalanceListener):
     def __init__(self):
         self.events = []
 
@@ -37,7 +37,7 @@ def poll_until(consumer, condition):
         try:
             read += consumer.poll(0.05)
         except ProtocolError:
-            continue  # the broker stands still
+            continue  # the broker is paused
         if condition(read):
             return read
     raise AssertionError(consumer.assignment())
@@ -46,7 +46,7 @@ def poll_until(consumer, condition):
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 def test_member_loses_its_partitions_during_coordinator_silence_and_rejoins(cluster, runtime):
     topic = cluster.create_topic(partitions=2)
-    log = Log()
+    log = EventLog()
     config = GroupConsumerConfig(
         bootstrap_servers=(cluster.bootstrap_servers,),
         group_id=f"silence-{uuid.uuid4().hex[:8]}",

@@ -1,4 +1,4 @@
-"""A broker that is stopped and keeps its connections: look-ups go on with the others."""
+"""A paused broker that keeps its connections: clients look up metadata at the others."""
 
 import uuid
 
@@ -12,7 +12,7 @@ from zkbroker.consumer import GroupConsumer
 from zkbroker.producer import KeyedMessage, Producer
 
 BEYOND_S = 600
-"""A time-out that no test reaches: a client that waits for the hanging broker does not end."""
+"""A timeout that no test reaches: a client that waits for the hanging broker would not end."""
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def cluster(local_cluster):
     settings = {
         "offsets.topic.num.partitions": "6",
         "replica.lag.time.max.ms": "1500",
-        # The broker that hangs stays registered: nothing tells a client not to ask it.
+        # The hanging broker stays registered, so that clients still try it.
         "zookeeper.session.timeout.ms": "60000",
     }
     with local_cluster(3, properties=settings) as running:
@@ -29,7 +29,7 @@ def cluster(local_cluster):
 
 HANGING, OTHER = 1, 2
 TRIES = 4
-"""Each client begins with another broker."""
+"""Each client starts with another broker."""
 
 
 def coordinated_by(cluster, broker):
@@ -56,7 +56,7 @@ def test_consumer_commits_while_a_broker_hangs(cluster, runtime):
         before.assign([key])
         cluster.broker(HANGING).pause()
         try:
-            # One that knows the brokers, and one that begins with the list.
+            # A client that knows the brokers, and clients that start with the list.
             before.commit({key: 1}, timeout_s=60)
             for offset in range(2, 2 + TRIES):
                 with GroupConsumer(config, runtime=runtime) as consumer:

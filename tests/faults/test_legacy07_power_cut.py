@@ -1,4 +1,4 @@
-"""0.7 logs after a power cut at any change: what readers saw keeps its bytes and positions."""
+"""0.7 logs after a power cut at any change: visible messages keep their bytes and positions."""
 
 import random
 
@@ -13,20 +13,13 @@ from zkbroker.records.legacy07 import build_message, whole_bytes
 
 
 def live(directory, fs, chosen, clock, stream):
-    """Append, flush and delete until the power goes; returns the end that readers saw last."""
+    """Append, flush and delete until the power cut; return the last end visible to readers."""
     seen = 0
     try:
-        logs = open_logs(
-            directory,
-            fs=fs,
-            now_ms=clock,
-            file_bytes=400,
-            retention_bytes=900,
-            retention_ms=-1,
-            flush_messages=chosen.choice([1, 3, 1000]),
-            flush_check_ms=10**9,
-            cleanup_ms=10**9,
-        )
+        settings = {"file_bytes": 400, "retention_bytes": 900, "retention_ms": -1}
+        settings |= {"flush_check_ms": 10**9, "cleanup_ms": 10**9}
+        settings["flush_messages"] = chosen.choice([1, 3, 1000])
+        logs = open_logs(directory, fs=fs, now_ms=clock, **settings)
     except StorageError:
         return seen
     try:

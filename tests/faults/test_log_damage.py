@@ -1,4 +1,4 @@
-"""Whatever happens to the files, recovery keeps the longest valid prefix, nothing else."""
+"""Recovery of damaged files keeps the longest valid prefix and nothing else."""
 
 import random
 import shutil
@@ -11,6 +11,7 @@ from tests.support.brokers import MortalBroker, connect
 from tests.support.damage import Expectation, copy_log, log_files, recovered, store_log
 from tests.support.logs import TP, make_manager
 from tests.support.process import wait_until
+from tests.support.seeded_runs import work_of_seed
 
 JUNK = bytes(range(256)) * 4
 
@@ -57,7 +58,7 @@ def truncate(stored, expected, work, name, size):
     boundary = size in {0, *(end for _, end, _ in expected.files[name])}
     last = name == max(expected.files)
     check(work, wanted)
-    # What was cut is kept aside, and so are the segments behind it.
+    # The cut bytes and the segments behind them are kept aside.
     kept = list((work / str(TP)).glob("*.corrupt-*"))
     assert bool(kept) == (not boundary or not last)
     shutil.rmtree(work)
@@ -82,7 +83,7 @@ def test_every_segment_truncated_at_every_byte(stored, expected, tmp_path):
 
 
 def damage(chosen, directory, expected):
-    """Damage a log in one random way; returns what must be served."""
+    """Damage a log in one random way; return the records that must be served."""
     paths = log_files(directory)
     path = chosen.choice(paths)
     data = bytearray(path.read_bytes())
@@ -129,33 +130,28 @@ def damage(chosen, directory, expected):
 
 
 def is_leader_epoch(data, expected, name, at):
-    """Whether a byte is a batch's leader epoch, which says nothing of the messages."""
+    """Whether a byte belongs to the leader epoch of a batch, which does not affect its messages."""
     for position, end, _ in expected.files[name]:
         if position <= at < end:
             return data[position + 16] == 2 and position + 12 <= at < position + 16
     return False
 
 
-def run_damages(stored, expected, work, seeds):
+def run_damages(stored, expected, tmp_path, seeds):
     for seed in seeds:
-        copy_log(stored, work)
-        wanted = damage(random.Random(seed), work, expected)
-        try:
-            check(work, wanted)
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        shutil.rmtree(work)
+        with work_of_seed(tmp_path, seed) as work:
+            copy_log(stored, work / "data")
+            check(work / "data", damage(random.Random(seed), work / "data", expected))
 
 
 def test_damaged_log_serves_its_longest_valid_prefix(stored, expected, tmp_path):
-    run_damages(stored, expected, tmp_path / "work", range(150))
+    run_damages(stored, expected, tmp_path, range(150))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_10000_damaged_logs_serve_their_longest_valid_prefix(stored, expected, tmp_path):
-    run_damages(stored, expected, tmp_path / "work", soak.seeds(0, 10_000))
+    run_damages(stored, expected, tmp_path, soak.seeds(0, 10_000))
 
 
 def test_recovery_reports_the_cut_and_the_messages_behind_it(stored, expected, tmp_path):

@@ -1,4 +1,4 @@
-"""A process that is killed loses nothing that it acknowledged."""
+"""A killed process loses no acknowledged message."""
 
 import random
 import subprocess
@@ -29,23 +29,23 @@ while True:
 """
 
 
-def live_and_die(directory, acknowledgements):
-    """Run a process until it acknowledged so much, and kill it; returns the offset it reached."""
+def run_and_kill(directory, acknowledgements):
+    """Kill a process after some acknowledgements; return the last acknowledged log end."""
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, str(directory)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout is not None
-        told = [child.stdout.readline() for _ in range(acknowledgements)]
+        lines = [child.stdout.readline() for _ in range(acknowledgements)]
         child.kill()
         # It may have acknowledged more before the signal came, the last one half written.
-        told += [line for line in child.stdout if line.endswith("\n")]
-    return int(told[-1])
+        lines += [line for line in child.stdout if line.endswith("\n")]
+    return int(lines[-1])
 
 
-def kill_again_and_again(directory, times):
+def kill_repeatedly(directory, times):
     chosen = random.Random(4)
     for _ in range(times):
-        acknowledged = live_and_die(directory, chosen.randint(1, 120))
+        acknowledged = run_and_kill(directory, chosen.randint(1, 120))
         manager = make_manager(directory)
         manager.start()
         log = manager.get(TP)
@@ -60,9 +60,9 @@ def kill_again_and_again(directory, times):
 
 
 def test_killed_process_keeps_acknowledged_messages(tmp_path):
-    kill_again_and_again(tmp_path, 4)
+    kill_repeatedly(tmp_path, 4)
 
 
 @pytest.mark.soak
 def test_process_killed_100_times_keeps_acknowledged_messages(tmp_path):
-    kill_again_and_again(tmp_path, soak.part_of(100))
+    kill_repeatedly(tmp_path, soak.part_of(100))

@@ -1,7 +1,6 @@
-"""A power cut at any moment loses no more than the flush policy allows, and damages nothing."""
+"""A power cut loses no more than the flush policy allows, and damages nothing."""
 
 import random
-import shutil
 
 import pytest
 
@@ -9,6 +8,7 @@ from tests.support import soak
 from tests.support.clocks import Clock
 from tests.support.logs import TP, EagerRuntime, make_manager, message_set, read_all
 from tests.support.powercut import PowerCutFileSystem
+from tests.support.seeded_runs import run_and_check, work_of_seed
 from zkbroker.errors import StorageError
 from zkbroker.records import iter_records
 
@@ -16,8 +16,8 @@ FLUSH_MS = 1000
 INLINE = EagerRuntime()
 
 
-class Story:
-    """What was done until the power went, and what must have survived."""
+class Run:
+    """The operations until the power cut, and the messages that must survive it."""
 
     def __init__(self, work, seed, *, flush_messages, flush_ms, runtime):
         self.runtime = runtime
@@ -35,11 +35,11 @@ class Story:
         """Leader epoch and magic of each message."""
         self.acknowledged = 0
         self.start = 0
-        """Below it the log may have lost its messages, or their epochs alone."""
+        """Below this offset the log may have lost messages, or only their epochs."""
         self.started_ms = self.clock.now
 
     def manager(self, directory, fs=None):
-        # The background tasks stay idle; what they do is called here, at its time.
+        # The background tasks stay idle; `step` calls their work.
         return make_manager(
             directory,
             fs=fs,
@@ -56,7 +56,7 @@ class Story:
         )
 
     def run(self):
-        """Live until the power goes."""
+        """Make steps until the power cut."""
         manager = self.manager(self.fs.root, self.fs)
         manager.start()
         log = manager.get_or_create(TP)
@@ -107,9 +107,9 @@ class Story:
     def truncate(self, log):
         wanted = self.chosen.randint(log.log_start_offset, log.log_end_offset)
         self.epoch += 1
-        # An entry that holds the offset in its middle goes as a whole: four messages at most.
+        # An entry that holds the offset in its middle is removed as a whole: at most 4 messages.
         self.acknowledged = min(self.acknowledged, max(wanted - 3, 0))
-        # Until it returns all may be there still; from then on nothing of it comes back.
+        # Until the call returns all messages may survive; afterwards none of them reappears.
         self.untruncated, at = list(self.written), list(self.written_at)
         self.written_at = self.written_at[: max(wanted - 3, 0)]
         log.truncate_to(wanted)
@@ -139,14 +139,14 @@ class Story:
         self.acknowledged = result.last_offset + 1
 
     def check(self):
-        """Turn the power on again."""
+        """Recover the log and check it."""
         manager = self.manager(self.fs.target)
         manager.start()
         log = manager.get(TP)
         records = [] if log is None else read_all(log)
         end = 0 if log is None else log.log_end_offset
         start = 0 if log is None else log.log_start_offset
-        # What is served is what was written, without a hole.
+        # The served messages are the written ones, without a gap.
         assert records in (self.written[start:end], self.untruncated[start:end])
         assert end >= self.acknowledged - (self.flush_messages - 1)
         due = self.clock.now - self.flush_ms
@@ -158,7 +158,7 @@ class Story:
         manager.close()
 
     def check_epochs(self, log):
-        """Batches are of the epochs that they name; what names none, at most of its own."""
+        """Batches keep their epochs; older entries have at most the epoch of their append."""
         known = log.epochs.all()
         flushed = self.acknowledged - (self.flush_messages - 1)
         for offset in range(max(self.start, log.log_start_offset), log.log_end_offset):
@@ -169,20 +169,11 @@ class Story:
                 assert found == epoch
 
 
-def tell(tmp_path, seeds, *, flush_messages, flush_ms, runtime=INLINE):
+def run_seeds(tmp_path, seeds, *, flush_messages, flush_ms, runtime=INLINE):
     for seed in seeds:
-        work = tmp_path / str(seed)
-        work.mkdir()
-        story = Story(work, seed, flush_messages=flush_messages, flush_ms=flush_ms, runtime=runtime)
-        try:
-            story.run()
-            story.check()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        finally:
-            story.fs.close_all()
-        shutil.rmtree(work)
+        with work_of_seed(tmp_path, seed) as work:
+            run = Run(work, seed, flush_messages=flush_messages, flush_ms=flush_ms, runtime=runtime)
+            run_and_check(run)
 
 
 POLICIES = {
@@ -195,15 +186,15 @@ POLICIES = {
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_power_cut_loses_no_more_than_the_flush_policy_allows(tmp_path, policy):
-    tell(tmp_path, range(25), **POLICIES[policy])
+    run_seeds(tmp_path, range(25), **POLICIES[policy])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", POLICIES)
 def test_1000_power_cuts_lose_no_more_than_allowed(tmp_path, policy):
-    tell(tmp_path, soak.seeds(0, 1000), **POLICIES[policy])
+    run_seeds(tmp_path, soak.seeds(0, 1000), **POLICIES[policy])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_power_cut_during_concurrent_flushes_loses_no_more_than_allowed(tmp_path, policy):
-    tell(tmp_path, range(10), runtime="threads", **POLICIES[policy])
+    run_seeds(tmp_path, range(10), runtime="threads", **POLICIES[policy])

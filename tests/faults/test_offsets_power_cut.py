@@ -1,11 +1,10 @@
-"""A power cut at any moment, also while the log is compacted, loses no acknowledged offset.
+"""A power cut at any moment, also during compaction, loses no acknowledged offset.
 
-The offsets store runs over a real log on a file system that forgets what was not made stable. What
-is loaded afterwards must be the state after some operation, and none before the last acknowledged.
+The offsets store runs over a real log on a file system that forgets unflushed changes. Afterwards
+it must load the state after the last acknowledged operation, or after a later one.
 """
 
 import random
-import shutil
 
 import pytest
 
@@ -13,6 +12,7 @@ from tests.support import soak
 from tests.support.clocks import Clock
 from tests.support.logs import EagerRuntime, UnreplicatedLog, make_manager
 from tests.support.powercut import PowerCutFileSystem
+from tests.support.seeded_runs import run_and_check, work_of_seed
 from zkbroker.coordinator.groups.offsets import OffsetsStore
 from zkbroker.errors import StorageError
 from zkbroker.log import TopicPartition
@@ -23,8 +23,8 @@ INLINE = EagerRuntime()
 GROUPS = ("a", "b", "c")
 
 
-class Story:
-    """Commits, removals, group changes and compactions until the power goes."""
+class Run:
+    """Commits, removals, group changes and compactions until the power cut."""
 
     def __init__(self, work, seed, flush_messages):
         self.chosen = random.Random(seed)
@@ -32,7 +32,7 @@ class Story:
         self.flush_messages = flush_messages
         (work / "data").mkdir()
         self.fs = PowerCutFileSystem(work / "data", work / "after", seed)
-        self.states = [{}]  # after each operation, the one under way included
+        self.states = [{}]  # after each operation, including the unfinished one
         self.certain = 0  # index of a state that cannot be lost any more
         self.compactions = 0
 
@@ -111,32 +111,23 @@ class Story:
         self.manager.close()
 
 
-def tell(tmp_path, seeds, flush_messages):
+def run_seeds(tmp_path, seeds, flush_messages):
     compactions = 0
     for seed in seeds:
-        work = tmp_path / str(seed)
-        work.mkdir()
-        story = Story(work, seed, flush_messages)
-        try:
-            story.run()
-            story.check()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        finally:
-            story.fs.close_all()
-        compactions += story.compactions
-        shutil.rmtree(work)
+        with work_of_seed(tmp_path, seed) as work:
+            run = Run(work, seed, flush_messages)
+            run_and_check(run)
+            compactions += run.compactions
     assert compactions > len(seeds) // 10
 
 
 @pytest.mark.parametrize("flush_messages", [1, 2**60], ids=["every commit", "no policy"])
 def test_power_cut_loses_no_acknowledged_offset(tmp_path, flush_messages):
-    tell(tmp_path, range(20), flush_messages)
+    run_seeds(tmp_path, range(20), flush_messages)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("flush_messages", [1, 2**60], ids=["every commit", "no policy"])
 def test_1000_power_cuts_lose_no_more_than_allowed(tmp_path, flush_messages):
-    tell(tmp_path, soak.seeds(0, 1000), flush_messages)
+    run_seeds(tmp_path, soak.seeds(0, 1000), flush_messages)

@@ -22,7 +22,7 @@ OVERSIZE_EVERY = 997
 
 
 class Killer:
-    """Kills a broker when asked, and starts it again after a while, in a thread of its own."""
+    """A thread that kills brokers on request, and restarts them after a while."""
 
     def __init__(self, cluster, seed):
         self._cluster = cluster
@@ -37,7 +37,7 @@ class Killer:
         self._asked.put(True)
 
     def stop(self):
-        """Kill as often as was asked for, and end."""
+        """Finish the requested kills, and end the thread."""
         self._asked.put(False)
         self._thread.join()
         if self.error is not None:
@@ -60,10 +60,7 @@ class Killer:
 
 def run(local_cluster, sends, kills, seed, runtime):
     chooser = random.Random(seed)
-    properties = {
-        "log.flush.interval.messages": "1",
-        "message.max.bytes": "200000",
-    }
+    properties = {"log.flush.interval.messages": "1", "message.max.bytes": "200000"}
     with local_cluster(BROKERS, properties=properties) as cluster:
         topic = cluster.create_topic(partitions=PARTITIONS)
         config = ProducerConfig.from_properties(

@@ -1,8 +1,8 @@
-"""A rolling restart of all brokers, while clients of four makes send and read as groups.
+"""A rolling restart of all brokers, while four client libraries produce and consume in groups.
 
-Nothing that is retried fails, in no client: each broker hands over what it leads, and what it
-coordinates, before it goes. What was acknowledged is there and was read, and the longest time in
-which a client got no acknowledgement, or read nothing, is printed.
+No client fails, with retries: each broker hands over its leaderships and groups before it stops.
+All acknowledged messages are stored and read. The test prints the longest time without an
+acknowledgement and without a message of each client.
 """
 
 import threading
@@ -43,7 +43,7 @@ _READ_S = 180.0
 
 
 class Watch(threading.Thread):
-    """The longest time in which a sender got nothing acknowledged."""
+    """Measures the longest time without an acknowledgement of a sender."""
 
     def __init__(self, sender):
         super().__init__(name=f"watch-{sender.topic}", daemon=True)
@@ -60,7 +60,7 @@ class Watch(threading.Thread):
 
 
 def end(tasks):
-    """End those that run; a client that does not end is named."""
+    """End the tasks that run; fails with the names of those that do not end."""
     for each in tasks:
         each.over.set()
     deadline = time.monotonic() + _END_S
@@ -72,7 +72,7 @@ def end(tasks):
 
 
 def group_state(cluster, group):
-    """What the coordinator knows of a group that does not go on."""
+    """Describe a group that makes no progress, for the failure message."""
     try:
         with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
             return describe(view, group)
@@ -82,9 +82,9 @@ def group_state(cluster, group):
 
 def test_producers_and_groups_continue_through_a_rolling_restart(tmp_path):
     topics = dict.fromkeys((IDEMPOTENT, RDKAFKA, AIOKAFKA, KAFKA_PYTHON), PARTITIONS)
-    # Nothing is lost here, also on a busy machine: each broker goes by itself.
-    with replicated_cluster(tmp_path, topics, zookeeper_session_timeout_ms=60_000) as world:
-        cluster = world.cluster
+    # No session expires, even on a busy machine: each broker stops by itself.
+    with replicated_cluster(tmp_path, topics, zookeeper_session_timeout_ms=60_000) as replicated:
+        cluster = replicated.cluster
         idempotent = {"enable.idempotence": "true"}
         senders = [
             OurSender(cluster, IDEMPOTENT, PARTITIONS, **idempotent),
@@ -111,16 +111,16 @@ def test_producers_and_groups_continue_through_a_rolling_restart(tmp_path):
                 reader.pauses = Pauses()
             for watch in watches:
                 watch.start()
-            for broker_id in world.ids:
+            for broker_id in replicated.ids:
                 assert cluster.broker(broker_id).stop(START_TIMEOUT_S)
                 cluster.broker(broker_id).start(START_TIMEOUT_S)
-                eventually(world.in_sync, f"all in sync again after {broker_id}")
+                eventually(replicated.in_sync, f"all in sync again after {broker_id}")
             pauses = [reader.pauses.longest_s for reader in readers]
             end([*watches, *senders])
             behind = {}
             for sender, reader in zip(senders, readers, strict=True):
                 if not wait_until(
-                    # What was read twice, or stored twice, does not stand for what is missing.
+                    # Duplicates do not make up for missing messages.
                     lambda reader=reader, sender=sender: (
                         len(set(reader.values)) >= len(sender.sent) or reader.failure is not None
                     ),

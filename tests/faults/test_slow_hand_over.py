@@ -1,6 +1,4 @@
-"""A broker that is stopped, while the controller takes long to give what it leads to others."""
-
-from collections.abc import Callable
+"""A broker that is stopping, while the controller is slow to move its leaderships."""
 
 import pytest
 
@@ -27,15 +25,13 @@ from zkbroker.runtime import get_runtime
 
 _LONG_MS = 60_000
 
-Connect = Callable[[], BrokerConnection]
-
 
 @pytest.fixture
 def leaving(chroot, zk, tmp_path):
-    """Makes connections to a broker that is stopping, and waits for a controller that is paused."""
+    """Connect to a stopping broker that waits for a paused controller."""
     settings = {
         "zookeeper.connect": chroot,
-        # The paused one stays registered, and controller.
+        # The paused broker stays registered, and remains the controller.
         "log.index.size.max.bytes": "4096",
     }
     controller, broker = (
@@ -79,7 +75,7 @@ def _led(client, topic):
 
 
 def commit(client):
-    """Commit an offset of a group; returns the error."""
+    """Commit an offset of a group; return the error code."""
     topics = [OffsetCommitRequestTopic("alone", [OffsetCommitRequestPartition(0, 0)])]
     answer = client.request(OffsetCommitRequest("group", topics=topics), 2)
     return int(answer.topics[0].partitions[0].error_code)
@@ -89,9 +85,9 @@ def test_stopping_broker_serves_and_coordinates_until_hand_over(leaving):
     reader, writer = leaving(), leaving()
     assert _led(reader, "alone")
     waiting = reader.send(fetch_request("alone", 0, max_wait_ms=_LONG_MS))
-    # Another answer, so that the fetch has been looked at.
+    # The response to a later request: the broker has begun to handle the fetch.
     assert _led(writer, "alone")
-    # Those that have nothing to read yet are not answered at once, to ask again, and again.
+    # A fetch without data still waits, instead of an immediate empty response.
     assert produce(writer, "alone", message_set(2, [b"v"])).error_code == 0
     assert values(only(waiting.result(30))) == [b"v"]
     assert commit(writer) == 0

@@ -1,12 +1,11 @@
 """Consume, transform, produce in transactions, while brokers and programs are killed and paused.
 
-In each round new inputs come and something fails: a broker, the coordinator of the transactions or
-of the group is killed or stands still for longer than its session; a program is killed, or stands
-still for longer than its transaction may take while another one replaces it, and goes on then.
+In each round there are new inputs and one fault: a broker, the coordinator of the transactions or
+of the group is killed, or paused for longer than its session; a program is killed, or paused for
+longer than its transaction timeout while another one replaces it, and then resumed.
 
-Whoever reads committed messages finds each input exactly once and in order, whatever happened; and
-after each round the last stable offset reaches the end within the time-out of a transaction: none
-is left hanging.
+Readers of committed messages find each input exactly once and in order; and after each round the
+last stable offset reaches the log end within the transaction timeout: no transaction hangs.
 """
 
 import contextlib
@@ -50,7 +49,7 @@ OFFSETS = [("__consumer_offsets", number) for number in range(COORDINATED)]
 
 
 class Rounds:
-    """A cluster, the inputs, the programs, and what is done to them."""
+    """A cluster, the inputs, the programs, and their faults."""
 
     def __init__(self, seed, cluster):
         self.chance = random.Random(seed)
@@ -73,7 +72,7 @@ class Rounds:
             each.wait()
 
     def created(self, topic):
-        """Create a topic; false where a starved broker's session has ended, until it is back."""
+        """Create a topic; false while a broker whose session expired is not back."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         try:
             admin.create_topics([NewTopic(topic, PARTITIONS, BROKERS)])[topic].result()
@@ -96,7 +95,7 @@ class Rounds:
         )
 
     def watch(self):
-        """Start the programs that are not there, as a supervisor would."""
+        """Start the programs that do not run, as a supervisor would."""
         for partition in range(PARTITIONS):
             running = self.programs.get(partition)
             if running is None or running.poll() is not None:
@@ -105,7 +104,7 @@ class Rounds:
         self.zombies = [each for each in self.zombies if each.poll() is None]
 
     def replace_stuck(self):
-        """Kill programs that do not get on, as a supervisor would.
+        """Kill programs that make no progress, as a supervisor would.
 
         librdkafka's `send_offsets_to_transaction` may wait for ever, whatever its time-out, when
         the group's coordinator was away from the metadata (its issue 5511).
@@ -152,7 +151,7 @@ class Rounds:
         self.programs[self.chance.randrange(PARTITIONS)].kill()
 
     def pause_program(self):
-        """Another one comes at once, or the coordinator has aborted what was open, or neither."""
+        """Pause a program; it may be replaced at once, or its transaction may time out."""
         partition = self.chance.randrange(PARTITIONS)
         paused = self.programs[partition]
         paused.send_signal(signal.SIGSTOP)
@@ -163,11 +162,11 @@ class Rounds:
         paused.send_signal(signal.SIGCONT)
 
     def abandon(self):
-        """Every program is killed, and nobody comes: what is open is aborted all the same."""
+        """Kill every program without replacement: open transactions are still aborted."""
         for each in self.programs.values():
             each.kill()
             each.wait()
-        self.stable("every program is killed and none comes")
+        self.stable("every program is killed and none is started")
 
     def both(self):
         self.kill_program()
@@ -177,7 +176,7 @@ class Rounds:
         return {
             "the transactions' coordinator is killed": lambda: self.kill(self.transactions()),
             "a program stands still": self.pause_program,
-            "every program is killed and none comes": self.abandon,
+            "every program is killed and none is started": self.abandon,
             "the transactions' coordinator stands still": lambda: self.pause(self.transactions()),
             "a program is killed": self.kill_program,
             "a leader of the outputs is killed": lambda: self.kill(self.output()),
@@ -221,7 +220,7 @@ class Rounds:
         assert producer.flush(DONE_S) == 0
 
     def copied(self, after):
-        """Wait until every input is committed, by whichever instances it takes."""
+        """Wait until every input is committed, and replace programs that are stuck."""
         reader = Consumer({"bootstrap.servers": self.servers, "group.id": "copiers"})
         seen = []
         moved = time.monotonic()
@@ -261,15 +260,15 @@ class Rounds:
                 return False
             return ends == found
 
-        # What hangs does so for ever; a starved machine takes its time for the rest.
+        # A hanging transaction never ends; the rest may be slow on a busy machine.
         assert wait_until(reached, TIMEOUT_S + CHECK_S + 60), (
             f"a transaction hangs after: {after}: {found}"
         )
 
-    # -- what readers find
+    # -- readers
 
     def read(self):
-        """What a reader of committed messages of another kind finds, by partition."""
+        """Read committed messages with librdkafka; return them by partition."""
         found = {number: [] for number in range(PARTITIONS)}
         reader = Consumer(
             {
@@ -284,7 +283,7 @@ class Rounds:
         ended = set()
         while len(ended) < PARTITIONS:
             message = reader.poll(30)
-            assert message is not None, "the reader does not get on"
+            assert message is not None, "the reader makes no progress"
             if message.error():
                 ended.add(message.partition())
             else:
@@ -303,7 +302,7 @@ class Rounds:
                 while position < end:
                     fetched = reader.fetch(FetchRequest(topic, number, position))
                     values += [int(each.value) for each in fetched]
-                    assert fetched.next_offset > position, "the reader does not get on"
+                    assert fetched.next_offset > position, "the reader makes no progress"
                     position = fetched.next_offset
             found[number] = values
         return found
@@ -344,5 +343,5 @@ def test_each_input_is_copied_exactly_once_under_faults(tmp_path):
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(4))
 def test_each_input_is_copied_exactly_once_in_100_rounds(seed, tmp_path):
-    """Some of the programs are replaced by themselves, too: that is how zombies end."""
+    """Some programs are also replaced because they end by themselves, as zombies do."""
     assert play(tmp_path, seed=100 + seed + soak.SEED, rounds=soak.part_of(100)).replaced > 0

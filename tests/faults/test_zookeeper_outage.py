@@ -1,7 +1,7 @@
-"""ZooKeeper that goes away and comes back, while many requests and watches are outstanding.
+"""Outages of ZooKeeper, while many requests and watches are outstanding.
 
-Everything must work again soon after its return, however long it was away: requests, watches, new
-topics; and the log says once, not several times a second, that it was away.
+Requests, watches and new topics must work again soon after an outage of any length; and the log
+reports the outage once, not several times a second.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def test_session_with_many_requests_and_watches_works_after_an_outage(how, runti
                 with contextlib.suppress(RegistryError):
                     session.get_many(asked)
                 longest_s[0] = max(longest_s[0], time.monotonic() - begun)
-                # Many at once, but no more than a busy machine answers in between.
+                # Many at once, but few enough for a busy machine.
                 run.sleep(1)
 
         askers = [run.spawn(ask, 30 * number, name=f"asker-{number}") for number in range(30)]
@@ -81,7 +81,7 @@ def test_session_with_many_requests_and_watches_works_after_an_outage(how, runti
         leave(zookeeper, how)
         # Longer than a call may take, so that every asker fails at least once.
         run.sleep(session.request_timeout_s + 1)
-        assert session._client.waiting < 1000, "requests pile up while nobody answers"
+        assert session._client.waiting < 1000, "requests pile up during the outage"
         run.offload(come_back, zookeeper, how)
         deadline = time.monotonic() + BACK_WITHIN_S
         for number in range(3):
@@ -102,7 +102,7 @@ def test_session_with_many_requests_and_watches_works_after_an_outage(how, runti
 
 
 class Served:
-    """A broker with many partitions, a client that produces to it, and what its log says."""
+    """A broker with many partitions, a client that produces to it, and the broker's log."""
 
     def __init__(self, broker, partitions):
         self.broker = broker
@@ -122,7 +122,7 @@ class Served:
         self._task.start()
 
     def create(self, topic, partitions=1):
-        """Create a topic; false when it was refused or not answered."""
+        """Create a topic; false when it was refused or had no response."""
         try:
             with connect(self.broker) as connection:
                 made = connection.request(
@@ -130,7 +130,7 @@ class Served:
                 )
         except ZkbrokerError:
             return False
-        # 36: an earlier attempt, whose answer was lost, has made it.
+        # 36: an earlier attempt, whose response was lost, has created it.
         return made.topics[0].error_code in (0, 36)
 
     def produced(self, topic):
@@ -149,7 +149,7 @@ class Served:
                 self.problems.append(error)
 
     def works(self):
-        """A new topic is made, led and written to, within the time that is allowed."""
+        """Create a topic and produce to it within the allowed time."""
         deadline = time.monotonic() + BACK_WITHIN_S
         self._made += 1
         topic = f"new-{self._made}"
@@ -194,12 +194,14 @@ def outage(zookeeper, client, how, length_s):
     come_back(zookeeper, how)
     client.works()
     assert client.problems == []
-    said = client.warnings()[before:]
+    warnings = client.warnings()[before:]
     served_on = [
-        line for line in said if "ZooKeeper does not answer; partitions are still served" in line
+        line
+        for line in warnings
+        if "ZooKeeper does not answer; partitions are still served" in line
     ]
-    assert len(served_on) == 1, said
-    assert len(said) < 15, said
+    assert len(served_on) == 1, warnings
+    assert len(warnings) < 15, warnings
 
 
 def test_broker_works_after_an_outage(tmp_path):
@@ -218,14 +220,13 @@ def test_idempotent_producer_started_in_an_outage_waits_for_its_id(tmp_path):
                 bootstrap_servers=f"{host}:{port}", enable_idempotence=True
             ) as producer:
                 found = await producer.send_and_wait("many", b"x", partition=0)
-            offset = found.offset
-            return offset
+            return found.offset
 
         leave(zookeeper, "freeze")
         with ThreadPoolExecutor(1) as pool:
             sent = pool.submit(asyncio.run, send())
             try:
-                # A client that gave up ends the wait, and its error is raised below.
+                # If the client fails, the wait ends, and its error is raised below.
                 until(
                     lambda: (
                         sent.done() or any("no producer id" in each for each in client.warnings())
