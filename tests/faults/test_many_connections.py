@@ -70,6 +70,11 @@ def test_1000_idle_and_50_busy_connections_bound_memory(process, record_property
     assert after < 100, "a broker stays below 100 MB"
 
 
+def fill(connection, data):
+    for _ in range(20):
+        assert produce(connection, "t", data).error_code == 0
+
+
 def slow_reader(process, request):
     """A connection that has sent a request and buffers next to nothing of the response."""
     reader = socket.socket()
@@ -82,9 +87,7 @@ def slow_reader(process, request):
 
 def test_slow_readers_delay_no_other_and_hold_no_memory(process):
     with connect(process) as connection:
-        data = message_set(2, [b"x" * 900_000])
-        for _ in range(20):
-            assert produce(connection, "t", data).error_code == 0
+        fill(connection, message_set(2, [b"x" * 900_000]))
         request = encode_request(
             RequestHeader(1, 4, 1, "slow"), fetch_request("t", 0, max_bytes=15_000_000)
         )
@@ -107,9 +110,7 @@ def test_slow_readers_delay_no_other_and_hold_no_memory(process):
 
 def test_memory_for_unread_down_conversions_is_bounded(process):
     with connect(process) as connection:
-        data = message_set(2, [b"x" * 1000] * 900)
-        for _ in range(20):
-            assert produce(connection, "t", data).error_code == 0
+        fill(connection, message_set(2, [b"x" * 1000] * 900))
         request = encode_request(
             RequestHeader(1, 0, 1, "old"), fetch_request("t", 0, max_bytes=18_000_000)
         )

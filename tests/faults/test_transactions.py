@@ -48,6 +48,12 @@ OUT = [("out", number) for number in range(PARTITIONS)]
 OFFSETS = [("__consumer_offsets", number) for number in range(COORDINATED)]
 
 
+def kill_all(programs):
+    for each in programs:
+        each.kill()
+        each.wait()
+
+
 class Rounds:
     """A cluster, the inputs, the programs, and their faults."""
 
@@ -67,9 +73,7 @@ class Rounds:
 
     def close(self):
         self.client.close()
-        for each in [*self.programs.values(), *self.zombies]:
-            each.kill()
-            each.wait()
+        kill_all([*self.programs.values(), *self.zombies])
 
     def created(self, topic):
         """Create a topic; false while a broker whose session expired is not back."""
@@ -113,9 +117,7 @@ class Rounds:
         for each in self.programs.values():
             each.send_signal(signal.SIGUSR1)
         time.sleep(0.5)
-        for each in self.programs.values():
-            each.kill()
-            each.wait()
+        kill_all(self.programs.values())
 
     # -- faults
 
@@ -163,9 +165,7 @@ class Rounds:
 
     def abandon(self):
         """Kill every program without replacement: open transactions are still aborted."""
-        for each in self.programs.values():
-            each.kill()
-            each.wait()
+        kill_all(self.programs.values())
         self.stable("every program is killed and none is started")
 
     def both(self):

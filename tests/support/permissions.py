@@ -1,5 +1,6 @@
 """Requests that need each permission of their API: of items `allowed` and `denied`."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from zkbroker.protocol import ApiKey
@@ -38,7 +39,7 @@ from zkbroker.protocol.messages.write_txn_markers import TxnMarker
 from zkbroker.records.layout import ATTRIBUTES_V2_LOW_AT, MAGIC_AT, PRODUCER_AT, TRANSACTIONAL_BIT
 
 NAMES = ["allowed", "denied"]
-CONFIGURED_BROKER = 4
+_CONFIGURED = [(2, "allowed"), (2, "denied"), (4, "denied")]
 
 
 def named(item: Any) -> str:
@@ -61,34 +62,35 @@ def batch(*, transactional: bool) -> bytes:
     return bytes(data)
 
 
+def topics_of(
+    names: Iterable[str], numbers: Iterable[int], topic: Any, partition: Any, *more: Any
+) -> list[Any]:
+    """Topics of a request, each with these partitions and further fields of a partition."""
+    return [topic(name, [partition(number, *more) for number in numbers]) for name in names]
+
+
+def _topics(topic: Any, partition: Any, *more: Any) -> list[Any]:
+    return topics_of(NAMES, [0], topic, partition, *more)
+
+
 def _produce(transactional_id: str | None) -> m.ProduceRequest:
     data = batch(transactional=transactional_id is not None)
-    return m.ProduceRequest(
-        transactional_id,
-        1,
-        1000,
-        [ProduceRequestTopic(name, [ProduceRequestPartition(0, data)]) for name in NAMES],
-    )
+    topics = _topics(ProduceRequestTopic, ProduceRequestPartition, data)
+    return m.ProduceRequest(transactional_id, 1, 1000, topics)
 
 
 def _fetch(replica_id: int) -> m.FetchRequest:
-    return m.FetchRequest(
-        replica_id, topics=[FetchRequestTopic(name, [FetchRequestPartition(0)]) for name in NAMES]
-    )
+    return m.FetchRequest(replica_id, topics=_topics(FetchRequestTopic, FetchRequestPartition))
 
 
+_LISTED = _topics(ListOffsetsRequestTopic, ListOffsetsRequestPartition)
 _TXN = [TxnTopicPartitions(name, [0]) for name in NAMES]
+_TXN_OFFSETS = _topics(TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition, 1)
 
 SAMPLES: dict[ApiKey, list[Any]] = {
     ApiKey.PRODUCE: [_produce(None), _produce("tx")],
     ApiKey.FETCH: [_fetch(-1), _fetch(1)],
-    ApiKey.LIST_OFFSETS: [
-        m.ListOffsetsRequest(
-            replica,
-            topics=[ListOffsetsRequestTopic(n, [ListOffsetsRequestPartition(0)]) for n in NAMES],
-        )
-        for replica in (-1, 1)
-    ],
+    ApiKey.LIST_OFFSETS: [m.ListOffsetsRequest(each, topics=_LISTED) for each in (-1, 1)],
     ApiKey.METADATA: [m.MetadataRequest(NAMES), m.MetadataRequest(None)],
     ApiKey.LEADER_AND_ISR: [m.LeaderAndIsrRequest()],
     ApiKey.STOP_REPLICA: [m.StopReplicaRequest()],
@@ -96,10 +98,7 @@ SAMPLES: dict[ApiKey, list[Any]] = {
     ApiKey.CONTROLLED_SHUTDOWN: [m.ControlledShutdownRequest(1)],
     ApiKey.OFFSET_COMMIT: [
         m.OffsetCommitRequest(
-            "g",
-            topics=[
-                OffsetCommitRequestTopic(n, [OffsetCommitRequestPartition(0, 1)]) for n in NAMES
-            ],
+            "g", topics=_topics(OffsetCommitRequestTopic, OffsetCommitRequestPartition, 1)
         )
     ],
     ApiKey.OFFSET_FETCH: [
@@ -119,12 +118,7 @@ SAMPLES: dict[ApiKey, list[Any]] = {
     ApiKey.CREATE_TOPICS: [m.CreateTopicsRequest([NewTopic(name, 1, 1) for name in NAMES])],
     ApiKey.DELETE_TOPICS: [m.DeleteTopicsRequest(NAMES)],
     ApiKey.DELETE_RECORDS: [
-        m.DeleteRecordsRequest(
-            [
-                DeleteRecordsRequestTopic(name, [DeleteRecordsRequestPartition(0, 0)])
-                for name in NAMES
-            ]
-        )
+        m.DeleteRecordsRequest(_topics(DeleteRecordsRequestTopic, DeleteRecordsRequestPartition, 0))
     ],
     ApiKey.INIT_PRODUCER_ID: [
         m.InitProducerIdRequest(None, 1000),
@@ -132,46 +126,22 @@ SAMPLES: dict[ApiKey, list[Any]] = {
     ],
     ApiKey.OFFSET_FOR_LEADER_EPOCH: [
         m.OffsetForLeaderEpochRequest(
-            topics=[
-                OffsetForLeaderEpochRequestTopic(n, [OffsetForLeaderEpochRequestPartition(0)])
-                for n in NAMES
-            ]
+            topics=_topics(OffsetForLeaderEpochRequestTopic, OffsetForLeaderEpochRequestPartition)
         )
     ],
     ApiKey.ADD_PARTITIONS_TO_TXN: [m.AddPartitionsToTxnRequest("tx", 1, 0, _TXN)],
     ApiKey.ADD_OFFSETS_TO_TXN: [m.AddOffsetsToTxnRequest("tx", 1, 0, "g")],
     ApiKey.END_TXN: [m.EndTxnRequest("tx", 1, 0, True)],
     ApiKey.WRITE_TXN_MARKERS: [m.WriteTxnMarkersRequest([TxnMarker(1, 0, True, _TXN, 0)])],
-    ApiKey.TXN_OFFSET_COMMIT: [
-        m.TxnOffsetCommitRequest(
-            "tx",
-            "g",
-            1,
-            0,
-            [
-                TxnOffsetCommitRequestTopic(n, [TxnOffsetCommitRequestPartition(0, 1)])
-                for n in NAMES
-            ],
-        )
-    ],
+    ApiKey.TXN_OFFSET_COMMIT: [m.TxnOffsetCommitRequest("tx", "g", 1, 0, _TXN_OFFSETS)],
     ApiKey.DESCRIBE_ACLS: [m.DescribeAclsRequest()],
     ApiKey.CREATE_ACLS: [m.CreateAclsRequest([AclCreation(2, "t", 3, "User:a", "*", 3, 3)])],
     ApiKey.DELETE_ACLS: [m.DeleteAclsRequest([AclFilter()])],
     ApiKey.DESCRIBE_CONFIGS: [
-        m.DescribeConfigsRequest(
-            [
-                *(DescribeConfigsResource(2, name) for name in NAMES),
-                DescribeConfigsResource(CONFIGURED_BROKER, "denied"),
-            ]
-        )
+        m.DescribeConfigsRequest([DescribeConfigsResource(*each) for each in _CONFIGURED])
     ],
     ApiKey.ALTER_CONFIGS: [
-        m.AlterConfigsRequest(
-            [
-                *(AlterConfigsResource(2, name) for name in NAMES),
-                AlterConfigsResource(CONFIGURED_BROKER, "denied"),
-            ]
-        )
+        m.AlterConfigsRequest([AlterConfigsResource(*each) for each in _CONFIGURED])
     ],
     ApiKey.DESCRIBE_LOG_DIRS: [m.DescribeLogDirsRequest(None)],
     ApiKey.CREATE_PARTITIONS: [m.CreatePartitionsRequest([NewPartitions(n, 3) for n in NAMES])],

@@ -1,6 +1,7 @@
 """The admin page: its port, its responses before the broker runs, its readers and its users."""
 
 import base64
+import contextlib
 import socket
 import ssl
 import struct
@@ -75,30 +76,46 @@ def ask(page, request):
     return gevent.spawn(exchange).get()
 
 
+def get(page, path, method="GET", login=""):
+    """Return the response to a request, with the credentials `user:password` if they are given."""
+    header = (
+        f"Authorization: Basic {base64.b64encode(login.encode()).decode()}\r\n" if login else ""
+    )
+    return ask(page, f"{method} {path} HTTP/1.0\r\n{header}\r\n".encode())
+
+
+@contextlib.contextmanager
+def serving(*given, **more):
+    opened = MetricsPage("127.0.0.1", 0, *given, **more)
+    opened.start()
+    try:
+        yield opened
+    finally:
+        opened.stop()
+
+
 @pytest.fixture
 def page():
-    opened = MetricsPage("127.0.0.1", 0)
-    opened.start()
-    yield opened
-    opened.stop()
+    with serving() as opened:
+        yield opened
 
 
 def test_metrics_are_unavailable_before_the_broker_runs(page):
     for path in ("/metrics", "/clients"):
-        answer = ask(page, f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        answer = get(page, path)
         assert answer.startswith("HTTP/1.1 503 ")
         assert answer.endswith("the broker is starting or stopping\n")
-    assert ask(page, b"GET / HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 404 ")
+    assert get(page, "/").startswith("HTTP/1.1 404 ")
 
 
 def test_starting_broker_is_alive_but_not_ready(page):
-    health = ask(page, b"GET /health HTTP/1.0\r\n\r\n")
+    health = get(page, "/health")
     assert health.startswith("HTTP/1.1 200 ")
     assert health.endswith("\r\n\r\nalive\n")
-    ready = ask(page, b"GET /ready HTTP/1.0\r\n\r\n")
+    ready = get(page, "/ready")
     assert ready.startswith("HTTP/1.1 503 ")
     assert ready.endswith("\r\n\r\nnot ready\nthe broker is starting or stopping\n")
-    assert ask(page, b"POST /ready HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 405 ")
+    assert get(page, "/ready", "POST").startswith("HTTP/1.1 405 ")
 
 
 @pytest.mark.parametrize("headers", [b"a: b\r\n" * 150, b"a: " + b"b" * 70_000 + b"\r\n"])
@@ -160,7 +177,7 @@ def test_head_request_gets_headers_only(page, monkeypatch, path):
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "TRACE"])
 def test_other_methods_are_not_allowed(page, monkeypatch, method):
     shown(page, monkeypatch)
-    assert ask(page, f"{method} /metrics HTTP/1.0\r\n\r\n".encode()).startswith("HTTP/1.1 405 ")
+    assert get(page, "/metrics", method).startswith("HTTP/1.1 405 ")
 
 
 def test_pages_are_rendered_one_at_a_time_and_other_tasks_run(page, monkeypatch):
@@ -202,7 +219,7 @@ def test_slow_readers_are_bounded_and_disconnected(page, monkeypatch, capfd, cap
     monkeypatch.setattr(pages, "_EXCHANGE_TIMEOUT_S", 60)
     over.set()
     # The next reader is served once the slow ones timed out.
-    assert ask(page, b"HEAD /metrics HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 200 ")
+    assert get(page, "/metrics", "HEAD").startswith("HTTP/1.1 200 ")
     for each in slow:
         each.close()
     assert "Traceback" not in capfd.readouterr().err + caplog.text
@@ -212,32 +229,24 @@ def test_page_requires_login(tmp_path):
     file = tmp_path / "users"
     file.write_text(f"alice:{PasswordHash.of('pw', iterations=10)}\n")
     access = AdminAccess(str(file), get_runtime("gevent"), time.monotonic)
-    opened = MetricsPage("127.0.0.1", 0, access)
-    opened.start()
-    try:
-        for path in (b"/metrics", b"/nothing"):
-            answer = ask(opened, b"GET %s HTTP/1.0\r\n\r\n" % path)
+    with serving(access) as page:
+        for path in ("/metrics", "/nothing"):
+            answer = get(page, path)
             assert answer.startswith("HTTP/1.1 401 ")
             assert 'WWW-Authenticate: Basic realm="zkbroker admin"' in answer
-        login = b"GET /metrics HTTP/1.0\r\nAuthorization: Basic %s\r\n\r\n"
         # A probe without login gets one word; a user gets the reasons.
-        assert ask(opened, b"GET /ready HTTP/1.0\r\n\r\n").endswith("\r\n\r\nnot ready\n")
-        probe = b"GET /ready HTTP/1.0\r\nAuthorization: Basic %s\r\n\r\n"
-        known = ask(opened, probe % base64.b64encode(b"alice:pw"))
-        assert known.endswith("not ready\nthe broker is starting or stopping\n")
-        assert ask(opened, b"POST /ready HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 401 ")
-        right = login % base64.b64encode(b"alice:pw")
-        assert ask(opened, right).startswith("HTTP/1.1 503 ")
+        assert get(page, "/ready").endswith("\r\n\r\nnot ready\n")
+        reasons = "not ready\nthe broker is starting or stopping\n"
+        assert get(page, "/ready", login="alice:pw").endswith(reasons)
+        assert get(page, "/ready", "POST").startswith("HTTP/1.1 401 ")
+        assert get(page, "/metrics", login="alice:pw").startswith("HTTP/1.1 503 ")
         for _ in range(FAILURES):
-            wrong = login % base64.b64encode(b"alice:no")
-            assert ask(opened, wrong).startswith("HTTP/1.1 401 ")
-        assert ask(opened, probe % base64.b64encode(b"alice:pw")).startswith("HTTP/1.1 429 ")
-        assert ask(opened, b"GET /health HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 200 ")
-        late = ask(opened, right)
+            assert get(page, "/metrics", login="alice:no").startswith("HTTP/1.1 401 ")
+        assert get(page, "/ready", login="alice:pw").startswith("HTTP/1.1 429 ")
+        assert get(page, "/health").startswith("HTTP/1.1 200 ")
+        late = get(page, "/metrics", login="alice:pw")
         assert late.startswith("HTTP/1.1 429 ")
         assert "Retry-After: 60" in late
-    finally:
-        opened.stop()
 
 
 @pytest.mark.parametrize(
@@ -253,9 +262,7 @@ def test_page_is_served_over_tls(tmp_path):
     key = authority.issue("admin", hosts=("127.0.0.1",))
     tls = TlsSettings(keystore_location=key.pem(tmp_path))
     keys = Reloaded(tls, lambda given: make_server_context(given, "none", kernel=False))
-    opened = MetricsPage("127.0.0.1", 0, contexts=keys.context)
-    opened.start()
-    try:
+    with serving(contexts=keys.context) as opened:
         trusting = ssl.create_default_context(cafile=authority.trusted(tmp_path))
 
         def read():
@@ -277,5 +284,3 @@ def test_page_is_served_over_tls(tmp_path):
         # A plaintext client causes no traceback, and the next client is served.
         assert gevent.get_hub().threadpool.apply(plain) in (b"", None)
         assert gevent.get_hub().threadpool.apply(read) == 404
-    finally:
-        opened.stop()

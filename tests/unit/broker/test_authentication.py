@@ -39,20 +39,23 @@ BEARER = b"n,,\x01auth=Bearer x\x01\x01"
 
 
 def gate():
-    return Gate(mechanisms({"alice": "s3cret"}, USERS))
+    """A gate, and a connection that it has not seen yet."""
+    return Gate(mechanisms({"alice": "s3cret"}, USERS)), LoginConnection()
 
 
-def logged_in(entry, connection):
-    entry.ask(connection, handshake())
-    entry.ask(connection, token())
-    assert connection.logged_in
+def begun(mechanism=PLAIN):
+    """A gate, and a connection after the handshake."""
+    entry, connection = gate()
+    entry.ask(connection, handshake(mechanism))
+    return entry, connection
 
 
 def test_requests_pass_after_login():
-    entry, connection = gate(), LoginConnection()
+    entry, connection = gate()
     assert connection.max_frame_bytes == MAX_LOGIN_BYTES
-    logged_in(entry, connection)
-    assert connection.principal == ALICE
+    entry.ask(connection, handshake())
+    entry.ask(connection, token())
+    assert (connection.logged_in, connection.principal) == (True, ALICE)
     assert connection.max_frame_bytes == 1000
     assert entry.ask(connection, request_frame(MetadataRequest([]), 1)) == b"served"
     assert entry.counts.logins == {(LISTENER, PLAIN, True): 1}
@@ -60,7 +63,7 @@ def test_requests_pass_after_login():
 
 
 def test_tokens_are_bare_frames_after_handshake_v0():
-    entry, connection = gate(), LoginConnection()
+    entry, connection = gate()
     entry.ask(connection, handshake(SCRAM_SHA_256, version=0))
     client = ScramClient(SHA_256, "alice", "s3cret")
     final = entry.ask(connection, client.evaluate(entry.ask(connection, client.first())))
@@ -71,7 +74,7 @@ def test_tokens_are_bare_frames_after_handshake_v0():
 
 @pytest.mark.parametrize("key", sorted(SUPPORTED_VERSIONS))
 def test_only_api_versions_and_handshake_are_allowed_first(key):
-    entry, connection = gate(), LoginConnection()
+    entry, connection = gate()
     request = MESSAGES[key][0]()
     for version in range(SUPPORTED_VERSIONS[key][1] + 1):
         connection = LoginConnection()
@@ -88,8 +91,7 @@ def test_only_api_versions_and_handshake_are_allowed_first(key):
 @pytest.mark.parametrize("key", sorted(SUPPORTED_VERSIONS))
 def test_other_request_during_login_ends_it(key):
     for version in range(SUPPORTED_VERSIONS[key][1] + 1):
-        entry, connection = gate(), LoginConnection()
-        entry.ask(connection, handshake())
+        entry, connection = begun()
         answer = entry.ask(connection, request_frame(MESSAGES[key][0](), version))
         assert connection.last_answer
         assert not connection.logged_in
@@ -104,18 +106,16 @@ def test_other_request_during_login_ends_it(key):
 
 def test_illegal_request_gets_error_34_where_its_version_has_the_field():
     for request, version in ((FindCoordinatorRequest("g"), 0), (ApiVersionsRequest(), 0)):
-        entry, connection = gate(), LoginConnection()
-        entry.ask(connection, handshake())
+        entry, connection = begun()
         answer = entry.ask(connection, request_frame(request, version))
         _, response = decode_response(request.api_key, version, answer)
         assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
-    entry, connection = gate(), LoginConnection()
-    entry.ask(connection, handshake())
+    entry, connection = begun()
     assert entry.ask(connection, request_frame(ProduceRequest(acks=0), 0)) is None
 
 
 def test_gssapi_is_refused_with_the_enabled_mechanisms():
-    entry, connection = gate(), LoginConnection()
+    entry, connection = gate()
     answer = entry.ask(connection, handshake("GSSAPI"))
     _, response = decode_response(ApiKey.SASL_HANDSHAKE, 1, answer)
     assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -143,7 +143,7 @@ def test_credentials_that_may_take_long_are_checked_parked(mechanism, make, sent
 def attack(count, seed):
     """Send mutated frames before and during logins without the password."""
     chance = random.Random(seed)
-    entry = gate()
+    entry, _ = gate()
     sent = 0
     while sent < count:
         connection = LoginConnection()
@@ -180,8 +180,7 @@ def test_100000_mutated_frames_never_log_in_or_leak_memory():
 
 
 def test_memory_for_a_long_frame_is_bounded():
-    entry, connection = gate(), LoginConnection()
-    entry.ask(connection, handshake(SCRAM_SHA_256))
+    entry, connection = begun(SCRAM_SHA_256)
     tracemalloc.start()
     try:
         assert entry.ask(connection, token(b"n,,n=alice,r=" + b"," * 500_000)) is not None

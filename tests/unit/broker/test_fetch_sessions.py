@@ -45,22 +45,10 @@ def opened(sessions, *asked):
 
 
 def answers(*numbers, records=b"", mark=3, error=0):
-    return [
-        FetchResponseTopic(
-            "t",
-            [
-                FetchResponsePartition(
-                    partition=n,
-                    error_code=error,
-                    high_watermark=mark,
-                    last_stable_offset=-1,
-                    log_start_offset=0,
-                    records=records,
-                )
-                for n in numbers
-            ],
-        )
-    ]
+    fields = {"error_code": error, "high_watermark": mark, "records": records}
+    fields |= {"last_stable_offset": -1, "log_start_offset": 0}
+    rows = [FetchResponsePartition(partition=number, **fields) for number in numbers]
+    return [FetchResponseTopic("t", rows)]
 
 
 def asked_of(session):

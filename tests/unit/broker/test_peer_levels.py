@@ -16,7 +16,7 @@ OURS_2_1 = BrokerInfo(6, "h", 9092, level="2.1")
 def reported(caplog, level, *brokers):
     caplog.clear()
     PeerLevels(9, level).look({each.id: each for each in (*brokers, BrokerInfo(9, "h", 1))})
-    return [each.getMessage() for each in caplog.records]
+    return caplog.messages
 
 
 @pytest.mark.parametrize("broker", [KAFKA_2_3, OURS, OURS_2_1])
@@ -42,7 +42,7 @@ def test_peer_is_reported_once_until_it_leaves(caplog):
     levels = PeerLevels(9, "0.8.2")
     for brokers in ([OURS], [OURS], [OURS, KAFKA_2_3], [KAFKA_2_3], [OURS, KAFKA_2_3]):
         levels.look({each.id: each for each in brokers})
-    assert ["[4]" in each.getMessage() for each in caplog.records] == [True, False, True]
+    assert ["[4]" in message for message in caplog.messages] == [True, False, True]
 
 
 def test_registration_holds_a_level_below_the_latest():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.permissions import topics_of
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ErrorCode
 from zkbroker.protocol import decode_response, encode_response
@@ -15,8 +16,8 @@ NUMBERS = [3, 0]
 CODE = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def topic(topic_type, partition_type, *more):
-    return [topic_type("t", [partition_type(number, *more) for number in NUMBERS])]
+def topic(*kinds):
+    return topics_of(["t"], NUMBERS, *kinds)
 
 
 LISTED = topic(list_offsets.ListOffsetsRequestTopic, list_offsets.ListOffsetsRequestPartition)

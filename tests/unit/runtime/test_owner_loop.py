@@ -64,7 +64,6 @@ def test_step_is_repeated_after_the_time_it_returns(runtime):
 
 
 def test_failed_step_is_repeated_and_logged_once(runtime, caplog):
-    caplog.set_level(logging.WARNING)
     troubles = [LookupError("a"), LookupError("a"), OSError("b"), LookupError("a")]
     failed = []
     done = runtime.event()

@@ -36,6 +36,13 @@ class ThrottledClient:
     def meter(self, request, size=0):
         return self.throttling.meter(self.limits, self.session, self.counts, request, size)
 
+    def handle(self, request, response, size=0, took_ms=0.0):
+        """Handle a request that is not refused; return its throttle time and the muted seconds."""
+        meter = self.meter(request, size)
+        assert meter.refuse(request, 7) is None
+        meter.handled(response, took_ms)
+        return response.throttle_time_ms, self.muted_s
+
     @property
     def muted_s(self):
         return self.session.mute.seconds
@@ -47,17 +54,13 @@ def client():
 
 
 def test_produce_above_quota_returns_throttle_time_and_mutes(client):
-    meter, response = client.meter(ProduceRequest(), 3000), ProduceResponse()
-    assert meter.refuse(ProduceRequest(), 7) is None
-    meter.handled(response, 0.0)
-    assert (response.throttle_time_ms, client.muted_s) == (2000, 2.0)
+    assert client.handle(ProduceRequest(), ProduceResponse(), 3000) == (2000, 2.0)
     assert (client.counts.throttled, client.counts.throttled_ms) == (1, 2000)
 
 
 def test_produce_within_quota_is_not_throttled(client):
-    meter, response = client.meter(ProduceRequest(), 1000), ProduceResponse()
-    meter.handled(response, 0.0)
-    assert (response.throttle_time_ms, client.muted_s, client.counts.throttled) == (0, 0.0, 0)
+    assert client.handle(ProduceRequest(), ProduceResponse(), 1000) == (0, 0.0)
+    assert client.counts.throttled == 0
 
 
 def test_produce_with_acks_0_mutes_and_is_not_timed(client):
@@ -102,11 +105,8 @@ def test_fetch_before_version_3_is_not_limited(client):
 
 
 def test_request_time_quota_throttles_any_request_and_the_next_fetch(client):
-    response = HeartbeatResponse()
-    meter = client.meter(HeartbeatRequest())
-    assert meter.refuse(HeartbeatRequest(), 1) is None
-    meter.handled(response, 150.0)
-    assert (response.throttle_time_ms, client.muted_s) == (500, 0.5)
+    handled = client.handle(HeartbeatRequest(), HeartbeatResponse(), took_ms=150.0)
+    assert handled == (500, 0.5)
     assert client.meter(FetchRequest()).refuse(FetchRequest(), 10).throttle_time_ms == 500
 
 

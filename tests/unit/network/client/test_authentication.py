@@ -65,6 +65,14 @@ def password_login(mechanism, password="s3cret", user="alice"):
     return SaslLogin(mechanism=mechanism, username=user, password=Secret(password))
 
 
+def check_refused(mechanism, message, gate=None, answer=None):
+    with (
+        broker(gate, answer) as (transport, _),
+        pytest.raises(AuthenticationFailed, match=message),
+    ):
+        authenticate(transport, password_login(mechanism), "b:1")
+
+
 @pytest.fixture(params=["tokens in requests", "bare tokens"])
 def age(request, monkeypatch):
     """Current brokers, and those of 0.10 without SaslAuthenticate."""
@@ -120,8 +128,7 @@ def test_refused_token_error_holds_the_status(age):
 def test_disabled_mechanism_error_names_the_enabled_ones():
     gate = Gate({SCRAM_SHA_512: enabled()[SCRAM_SHA_512]})
     refusal = r"by PLAIN .* the broker offers SCRAM-SHA-512: set sasl.mechanism"
-    with broker(gate) as (transport, _), pytest.raises(AuthenticationFailed, match=refusal):
-        authenticate(transport, password_login("PLAIN"), "b:1")
+    check_refused("PLAIN", refusal, gate)
 
 
 def test_login_at_listener_without_sasl_fails():
@@ -129,11 +136,7 @@ def test_login_at_listener_without_sasl_fails():
     plain = LoginConnection()
     plain.login = LOGGED_IN
     refusal = r"takes no logins: set security.protocol to PLAINTEXT or SSL"
-    with (
-        broker(answer=lambda frame: gate.ask(plain, frame)) as (transport, _),
-        pytest.raises(AuthenticationFailed, match=refusal),
-    ):
-        authenticate(transport, password_login("PLAIN"), "b:1")
+    check_refused("PLAIN", refusal, answer=lambda frame: gate.ask(plain, frame))
 
 
 @pytest.mark.parametrize("answers", [0, 1, 2])
@@ -145,11 +148,7 @@ def test_closed_connection_during_login_fails(answers):
         left[0] -= 1
         return gate.ask(connection, frame) if left[0] >= 0 else None
 
-    with (
-        broker(answer=answer) as (transport, _),
-        pytest.raises(AuthenticationFailed, match="the broker closed the connection"),
-    ):
-        authenticate(transport, password_login(SCRAM_SHA_256), "b:1")
+    check_refused(SCRAM_SHA_256, "the broker closed the connection", answer=answer)
 
 
 @pytest.mark.parametrize(
@@ -169,11 +168,7 @@ def test_broker_without_valid_signature_is_refused():
             return response.replace(b"v=", b"v=AAAA")[: len(response)]
         return response
 
-    with (
-        broker(answer=answer) as (transport, _),
-        pytest.raises(AuthenticationFailed, match="did not prove"),
-    ):
-        authenticate(transport, password_login(SCRAM_SHA_256), "b:1")
+    check_refused(SCRAM_SHA_256, "did not prove", answer=answer)
 
 
 def test_scram_steps_are_offloaded():

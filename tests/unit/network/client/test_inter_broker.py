@@ -27,21 +27,27 @@ def connect(runtime, broker, **settings):
     return InterBrokerConnection(runtime, "127.0.0.1", broker.port, **given)
 
 
+@pytest.fixture
+def echo(runtime, play):
+    """A broker that echoes keys, and a connection to it."""
+    broker = play(echoing)
+    connection = connect(runtime, broker)
+    yield broker, connection
+    connection.close()
+
+
 def ask(connection, key="a"):
     return connection.send(FindCoordinatorRequest(key), 0).host
 
 
-def test_each_request_gets_its_response(runtime, play):
-    broker = play(echoing)
-    connection = connect(runtime, broker)
+def test_each_request_gets_its_response(echo):
+    broker, connection = echo
     assert [ask(connection, each) for each in ("a", "b", "x" * 20_000)] == ["a", "b", "x" * 20_000]
     assert {each.client_id for each in broker.seen} == {"it"}
-    connection.close()
 
 
-def test_concurrent_tasks_share_the_connection(runtime, play):
-    broker = play(echoing)
-    connection = connect(runtime, broker)
+def test_concurrent_tasks_share_the_connection(runtime, echo):
+    broker, connection = echo
     got = []
     tasks = [
         runtime.spawn(lambda key=key: got.append(ask(connection, key)), name=key)
@@ -50,7 +56,6 @@ def test_concurrent_tasks_share_the_connection(runtime, play):
     assert all(task.join(10) for task in tasks)
     assert sorted(got) == list("abcdefgh")
     assert broker.connections == 1
-    connection.close()
 
 
 def test_request_after_timeout_reconnects(runtime, play):
@@ -108,9 +113,8 @@ def test_connection_closed_by_the_broker_is_an_error(runtime, play):
         ask(connection)
 
 
-def test_connection_closed_while_idle_is_reopened(runtime, play, monkeypatch):
-    broker = play(echoing)
-    connection = connect(runtime, broker)
+def test_connection_closed_while_idle_is_reopened(runtime, echo, monkeypatch):
+    broker, connection = echo
     assert ask(connection) == "a"
     broker.drop_connections()
     monkeypatch.setattr(inter_broker, "_REST_S", 0.0)
@@ -118,12 +122,10 @@ def test_connection_closed_while_idle_is_reopened(runtime, play, monkeypatch):
     assert ask(connection) == "a"
     assert ask(connection) == "a"
     assert broker.connections == 2
-    connection.close()
 
 
-def test_close_fails_the_waiting_request(runtime, play):
-    broker = play(echoing)
-    connection = connect(runtime, broker)
+def test_close_fails_the_waiting_request(runtime, echo):
+    broker, connection = echo
     failed = []
 
     def wait():
@@ -148,9 +150,8 @@ def test_refused_connect_error_names_the_address(runtime):
         ask(InterBrokerConnection(runtime, "127.0.0.1", port, client_id="it", timeout_ms=1000))
 
 
-def test_connection_opened_during_close_is_discarded(runtime, play, monkeypatch):
-    broker = play(echoing)
-    connection = connect(runtime, broker)
+def test_connection_opened_during_close_is_discarded(echo, monkeypatch):
+    _, connection = echo
     open_transport = inter_broker.open_transport
 
     def slow(*args, **settings):
@@ -163,4 +164,3 @@ def test_connection_opened_during_close_is_discarded(runtime, play, monkeypatch)
         ask(connection)
     monkeypatch.setattr(inter_broker, "open_transport", open_transport)
     assert ask(connection) == "a"
-    connection.close()

@@ -38,10 +38,22 @@ class Polled:
 
 
 @pytest.fixture
-def polled():
-    made = Polled()
-    yield made
-    made.close()
+def poll():
+    """Make a `Polled`; it is closed after the test."""
+    made = []
+
+    def make(*limit_s):
+        made.append(Polled(*limit_s))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def polled(poll):
+    return poll()
 
 
 def send_later(peer):
@@ -81,21 +93,18 @@ def test_due_callback_ends_polling(polled):
     assert polled.ready()
 
 
-def test_data_on_another_connection_ends_polling(polled):
-    other = Polled()
-    try:
-        task = gevent.spawn(other.stream.receive_into, memoryview(bytearray(64)))
-        other.stream.busy_poll = None
-        gevent.sleep(0.001)
-        send_later(other.peer)
-        assert not polled.ready()
-        polled.peer.send(b"next")
-        assert not polled.ready()
-        assert task.get(timeout=LONG_S) == 4
-        polled.events.busy_until = 0.0
-        assert polled.ready()
-    finally:
-        other.close()
+def test_data_on_another_connection_ends_polling(polled, poll):
+    other = poll()
+    task = gevent.spawn(other.stream.receive_into, memoryview(bytearray(64)))
+    other.stream.busy_poll = None
+    gevent.sleep(0.001)
+    send_later(other.peer)
+    assert not polled.ready()
+    polled.peer.send(b"next")
+    assert not polled.ready()
+    assert task.get(timeout=LONG_S) == 4
+    polled.events.busy_until = 0.0
+    assert polled.ready()
 
 
 def test_callback_from_a_thread_ends_polling(polled):
@@ -107,34 +116,31 @@ def test_callback_from_a_thread_ends_polling(polled):
     assert called == [1]
 
 
-def test_rest_grows_after_each_vain_poll(monkeypatch):
-    made = Polled(0.0)
-    try:
-        rests = []
-        for _ in range(12):
-            assert not made.ready()
-            rests.append(made.poll.rests_until - time.monotonic())
-        assert rests[0] <= module._FIRST_REST_S
-        assert rests[-2:] == pytest.approx([1.0, 1.0], abs=0.5)
-        # While it rests it is not polled.
-        waited = []
-        wait = HubStream._wait
-        monkeypatch.setattr(
-            HubStream, "_wait", lambda stream, watcher: waited.append(1) or wait(stream, watcher)
-        )
-        monkeypatch.setattr(BusyPoll, "ready", None)
-        made.stream._drained = True
-        send_later(made.peer)
-        assert made.stream.receive_into(memoryview(bytearray(64))) == 4
-        assert waited
-        monkeypatch.undo()
-        made.peer.send(b"next")
-        assert made.ready()
-        made.ours.recv(64)
+def test_rest_grows_after_each_vain_poll(poll, monkeypatch):
+    made = poll(0.0)
+    rests = []
+    for _ in range(12):
         assert not made.ready()
-        assert made.poll.rests_until - time.monotonic() <= module._FIRST_REST_S
-    finally:
-        made.close()
+        rests.append(made.poll.rests_until - time.monotonic())
+    assert rests[0] <= module._FIRST_REST_S
+    assert rests[-2:] == pytest.approx([1.0, 1.0], abs=0.5)
+    # While it rests it is not polled.
+    waited = []
+    wait = HubStream._wait
+    monkeypatch.setattr(
+        HubStream, "_wait", lambda stream, watcher: waited.append(1) or wait(stream, watcher)
+    )
+    monkeypatch.setattr(BusyPoll, "ready", None)
+    made.stream._drained = True
+    send_later(made.peer)
+    assert made.stream.receive_into(memoryview(bytearray(64))) == 4
+    assert waited
+    monkeypatch.undo()
+    made.peer.send(b"next")
+    assert made.ready()
+    made.ours.recv(64)
+    assert not made.ready()
+    assert made.poll.rests_until - time.monotonic() <= module._FIRST_REST_S
 
 
 def test_unknown_loop_backend_is_not_polled():

@@ -127,34 +127,20 @@ def test_custom_class_validates_tokens(caplog):
     assert log_in(make, OAuthBearerClient("x")) == "owner of x"
 
 
+JWKS = "sasl.oauthbearer.jwks.endpoint"
+NO_FILE = {f"{JWKS}.url": "file:///none"}
+
+
 @pytest.mark.parametrize(
     ("mechanism", "settings", "options", "message"),
     [
-        (
-            PLAIN,
-            {HANDLER: "none.such:thing"},
-            "",
-            r"listener\.name\.x\.plain\.sasl\.server.*cannot",
-        ),
+        (PLAIN, {HANDLER: "none.such:thing"}, "", r"name\.x\.plain\.sasl\.server.*cannot"),
         (PLAIN, {HANDLER: f"{__name__}:NOT_CALLABLE"}, "", "is not a function"),
         (OAUTHBEARER, {HANDLER: "org.acme.JavaHandler"}, "", "classes of Java are not run"),
-        (OAUTHBEARER, {"sasl.oauthbearer.jwks.endpoint.url": "ftp://x"}, "", "give https"),
-        (OAUTHBEARER, {"sasl.oauthbearer.jwks.endpoint.url": "file:///none"}, "", "cannot be read"),
-        (
-            OAUTHBEARER,
-            {
-                "sasl.oauthbearer.jwks.endpoint.url": "file:///none",
-                "sasl.oauthbearer.jwks.endpoint.refresh.ms": "often",
-            },
-            "",
-            "refresh.ms='often' is not allowed",
-        ),
-        (
-            OAUTHBEARER,
-            {},
-            'unsecuredValidatorAllowableClockSkewMs="-1"',
-            "give milliseconds",
-        ),
+        (OAUTHBEARER, {f"{JWKS}.url": "ftp://x"}, "", "give https"),
+        (OAUTHBEARER, NO_FILE, "", "cannot be read"),
+        (OAUTHBEARER, NO_FILE | {f"{JWKS}.refresh.ms": "often"}, "", "refresh.ms='often' is not"),
+        (OAUTHBEARER, {}, 'unsecuredValidatorAllowableClockSkewMs="-1"', "give milliseconds"),
     ],
 )
 def test_unusable_mechanism_settings_are_refused(mechanism, settings, options, message):
