@@ -8,6 +8,7 @@ import random
 import threading
 import time
 import uuid
+from contextlib import contextmanager
 
 import pytest
 
@@ -77,9 +78,8 @@ class Member:
         if not messages:
             return
         offsets = {(TOPIC, m.partition): m.offset + 1 for m in messages}
-        with self.commits.committing(offsets) as acknowledge:
+        with self.commits.committing(offsets):
             self.consumer.commit(offsets, timeout_s=0.3)
-            acknowledge()
 
 
 class Commits:
@@ -95,8 +95,26 @@ class Commits:
         self._lock = threading.Lock()
         self._busy = 0
 
+    @contextmanager
     def committing(self, offsets):
-        return _Commit(self, offsets)
+        """Record the commit that the block requests; it is acknowledged when the block succeeds."""
+        while not self.open.wait(0.1):
+            if self.stopping.is_set():
+                raise CommitFailed("stopping")
+        with self._lock:
+            self._busy += 1
+            for (_, number), offset in offsets.items():
+                self.uncertain.setdefault(number, []).append(offset)
+        try:
+            yield
+            with self._lock:
+                for (_, number), offset in offsets.items():
+                    self.acknowledged[number] = offset
+                    # an acknowledged commit comes after all commits requested before
+                    self.uncertain[number] = []
+        finally:
+            with self._lock:
+                self._busy -= 1
 
     @property
     def idle(self):
@@ -105,32 +123,6 @@ class Commits:
     def allowed(self, partition):
         """The offsets that may be found committed."""
         return {self.acknowledged.get(partition, -1), *self.uncertain.get(partition, ())}
-
-
-class _Commit:
-    def __init__(self, commits, offsets):
-        self.commits, self.offsets = commits, offsets
-
-    def __enter__(self):
-        while not self.commits.open.wait(0.1):
-            if self.commits.stopping.is_set():
-                raise CommitFailed("stopping")
-        with self.commits._lock:
-            self.commits._busy += 1
-            for (_, number), offset in self.offsets.items():
-                self.commits.uncertain.setdefault(number, []).append(offset)
-        return self.acknowledge
-
-    def acknowledge(self):
-        with self.commits._lock:
-            for (_, number), offset in self.offsets.items():
-                self.commits.acknowledged[number] = offset
-                # an acknowledged commit comes after all commits requested before
-                self.commits.uncertain[number] = []
-
-    def __exit__(self, *error):
-        with self.commits._lock:
-            self.commits._busy -= 1
 
 
 def committed(broker):

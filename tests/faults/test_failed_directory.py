@@ -6,6 +6,7 @@ write halfway, as it does when a device is full.
 
 import re
 import resource
+from contextlib import contextmanager
 
 from click.testing import CliRunner
 
@@ -18,18 +19,20 @@ from zkbroker.errors import ErrorCode
 _LARGEST_FILE = 100_000
 
 
-def broker(tmp_path, chroot, directories):
-    process = MortalBroker(
-        tmp_path,
-        {
-            "broker.id": "0",
-            "zookeeper.connect": chroot,
-            "log.dirs": ",".join(map(str, directories)),
-            "log.index.size.max.bytes": "4096",
-        },
-    )
+@contextmanager
+def broker(tmp_path, chroot, *directories):
+    properties = {
+        "broker.id": "0",
+        "zookeeper.connect": chroot,
+        "log.dirs": ",".join(str(tmp_path / name) for name in directories),
+        "log.index.size.max.bytes": "4096",
+    }
+    process = MortalBroker(tmp_path, properties)
     process.start()
-    return process
+    try:
+        yield process
+    finally:
+        process.stop()
 
 
 def fill(process, topic):
@@ -48,8 +51,7 @@ def fill(process, topic):
 
 
 def test_broker_exits_without_loss_when_its_last_directory_fails(tmp_path, chroot):
-    process = broker(tmp_path, chroot, [tmp_path / "only"])
-    try:
+    with broker(tmp_path, chroot, "only") as process:
         acknowledged = fill(process, "t")
         assert wait_until(lambda: not process.alive)
         assert process.ending() == "exited with status 1"
@@ -58,13 +60,10 @@ def test_broker_exits_without_loss_when_its_last_directory_fails(tmp_path, chroo
         with connect(process) as connection:
             assert wait_until(lambda: led(connection, "t"))
             assert len(values(fetch(connection, "t", 0))) == acknowledged
-    finally:
-        process.stop()
 
 
 def test_broker_continues_with_the_remaining_directory(tmp_path, chroot):
-    process = broker(tmp_path, chroot, [tmp_path / "one", tmp_path / "two"])
-    try:
+    with broker(tmp_path, chroot, "one", "two") as process:
         fill(process, "first")
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         with connect(process) as connection:
@@ -78,5 +77,3 @@ def test_broker_continues_with_the_remaining_directory(tmp_path, chroot):
             assert ran.exit_code == 1
             offline = re.findall(r"data directory (.+) of broker 0 is offline: ", ran.stdout)
             assert offline in ([str(tmp_path / "one")], [str(tmp_path / "two")]), ran.output
-    finally:
-        process.stop()

@@ -3,17 +3,10 @@
 import logging
 from itertools import pairwise
 
-import pytest
-
 from tests.support.simulated_time import Clock, Process, SimRuntime
-from zkbroker.runtime import OwnerLoop, get_runtime
+from zkbroker.runtime import OwnerLoop
 
 logger = logging.getLogger(__name__)
-
-
-@pytest.fixture(params=["threads", "gevent"])
-def runtime(request):
-    return get_runtime(request.param)
 
 
 def looping(runtime, step, **more):

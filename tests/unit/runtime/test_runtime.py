@@ -13,11 +13,6 @@ from zkbroker.errors import ConfigError
 from zkbroker.runtime import QueueEmpty, QueueFull, get_runtime
 
 
-@pytest.fixture(params=["threads", "gevent"])
-def runtime(request):
-    return get_runtime(request.param)
-
-
 def test_unknown_runtime_is_refused():
     with pytest.raises(ConfigError, match="threads or gevent"):
         get_runtime("asyncio")

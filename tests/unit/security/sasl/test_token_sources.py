@@ -1,12 +1,11 @@
 import base64
 import json
-import threading
 import urllib.parse
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from tests.support.http_pages import http_server
 from zkbroker.config.jaas import JaasLine
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.config.secret import Secret
@@ -86,28 +85,13 @@ def issuer(answer, status=200):
     """A token endpoint; yields its address and the list of requests."""
     asked = []
 
-    class Page(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            asked.append((self.headers["Authorization"], urllib.parse.parse_qs(body)))
-            data = answer(len(asked)).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def issue(request):
+        body = request.rfile.read(int(request.headers["Content-Length"])).decode()
+        asked.append((request.headers["Authorization"], urllib.parse.parse_qs(body)))
+        return status, answer(len(asked)).encode()
 
-        def log_message(self, *args):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Page)
-    task = threading.Thread(target=server.serve_forever, daemon=True)
-    task.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/token", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        task.join(10)
+    with http_server(issue) as server:
+        yield f"{server}/token", asked
 
 
 def issued_by(url):
