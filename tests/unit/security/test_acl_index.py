@@ -36,7 +36,7 @@ def index(*bindings, allow_if_none=False):
 
 
 def find(made, *given, **more):
-    return find(made, *given, **more)
+    return list(made.find(BindingFilter(*given, **more)))
 
 
 def allows(made, name="orders", operation=READ, *, principal="User:alice", host="10.0.0.1"):
