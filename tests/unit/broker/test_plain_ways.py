@@ -85,8 +85,8 @@ def likely_request(chance, sequences, timeout_ms):
     asked = [
         fetch_partition(
             n,
-            chance.choice((0, 0, 1, 7, 30, 10**6)),
             epoch=chance.choice((-1, -1, 3, 2, 4)),
+            offset=chance.choice((0, 0, 1, 7, 30, 10**6)),
             log_start_offset=0,
             max_bytes=chance.choice((10**6, 10**6, 300, 0, -1)),
         )
