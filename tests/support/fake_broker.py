@@ -1,4 +1,4 @@
-"""Brokers in the test's own process whose answers a test decides; threads and real sockets.
+"""Brokers in the test's own process, on threads and real sockets, whose responses a test decides.
 
 They keep what is produced, with the rules for sequence numbers of a genuine broker, so that a test
 can check what was stored after any mixture of refusals, lost answers and moves.
@@ -35,11 +35,11 @@ from zkbroker.protocol.messages.produce import ProduceResponsePartition, Produce
 from zkbroker.records import Record, iter_entries, iter_records
 
 LOSE_ANSWER = object()
-"""A fault: do what was asked, then close the connection without an answer."""
+"""A fault: handle the request, then close the connection without a response."""
 CLOSE = object()
-"""A fault: close the connection without doing anything."""
+"""A fault: close the connection without handling the request."""
 HANG = object()
-"""A fault: take the request, do nothing and give no answer, as a stopped process does."""
+"""A fault: receive the request and never respond, as a stopped process does."""
 
 
 class FakeLog:

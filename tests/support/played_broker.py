@@ -1,4 +1,4 @@
-"""A broker of a few lines on plain sockets, which answers as a test says."""
+"""A broker on a plain socket, whose responses a function of the test makes."""
 
 import socket
 import threading

@@ -33,7 +33,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self, *brokers: int) -> None:
-        """Let nothing through of these brokers, which their client ids tell; of nobody if none."""
+        """Block the traffic of these brokers, found by their client ids; all traffic if none is given."""
         with self._lock:
             self._cut = set(brokers) or None
 

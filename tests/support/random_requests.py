@@ -1,4 +1,4 @@
-"""Requests made of the wire metadata: well-formed, and as odd inside as can be."""
+"""Random requests made from the wire metadata: well-formed, with unusual values."""
 
 import random
 from typing import Any
@@ -12,9 +12,9 @@ from zkbroker.records.batch import seal_batch
 NAMES = ("t", "u", "", ".", "..", "a/b", "x y", "é", "\x1b]0;x\x07\n", "n" * 249, "n" * 250)
 OFTEN = (ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT)
 LONG_NAME = "long" * 8000
-# A count of these, taken seriously, is work for minutes, and no error.
+# Large values of these are valid, and mean minutes of work.
 SMALL = {"num_partitions", "count", "max_wait_ms", "timeout_ms"}
-# What most requests say, so that they come as far as the handlers and the log.
+# The values of most requests, so that they reach the handlers and the log.
 LIKELY = {"partition": 0, "generation_id": -1, "resource_type": 2, "acks": 1, "fetch_offset": 0}
 LIKELY_TEXT = {"topic": "t", "member_id": "", "resource_name": "t"}
 BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}

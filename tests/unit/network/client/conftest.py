@@ -1,4 +1,4 @@
-"""Both runtimes, and brokers that answer as a test says."""
+"""Both runtimes, and brokers whose responses a test makes."""
 
 import pytest
 
