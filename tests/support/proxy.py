@@ -33,7 +33,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self, *brokers: int) -> None:
-        """Block the traffic of these brokers, found by their client ids; all traffic if none is given."""
+        """Block the traffic of these brokers, by their client ids; all traffic if none is given."""
         with self._lock:
             self._cut = set(brokers) or None
 
