@@ -10,7 +10,7 @@ fail with `Dropped`.
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from zkbroker.producer.batch import Batch
@@ -61,6 +61,8 @@ class Hooks:
     callback_handler: CallbackHandler | None
     interceptors: Sequence[Interceptor]
     closing: bool = False
+    _send_queue: SendQueue = field(init=False, repr=False)
+    _fail: Fail = field(init=False, repr=False)
 
     def bind(self, send_queue: SendQueue, fail: Fail) -> None:
         """Connect to the sender: the queue that counts space, and how to fail messages."""

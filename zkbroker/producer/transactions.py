@@ -55,6 +55,9 @@ class HasGroup(Protocol):
 class TransactionManager:
     """The transactions of one producer, whose configuration has a transactional id."""
 
+    _sender: "Sender"
+    """Set by `bind`, since the sender is made with these transactions."""
+
     def __init__(self, config: ProducerConfig, cluster: Cluster, runtime: Runtime) -> None:
         self._config = config
         self._runtime = runtime
