@@ -25,6 +25,7 @@ from spark_loader.load.progress import Callback, Progress
 from spark_loader.load.result import LoadResult
 from spark_loader.load.run import Run
 from spark_loader.reading.access import Access, NetworkAccess
+from spark_loader.reading.generations import check_connect
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.session import SparkWhenNeeded, interruptible_session
 from spark_loader.storage.files import LakeFileSystem
@@ -93,7 +94,9 @@ class Loader:
         with SparkWhenNeeded(self._start_spark, spark) as when_needed:
             # Connect first: unreachable brokers fail at once, while a Hadoop URI has to wait for
             # Spark.
-            view = self._access.view(self.options.connect())
+            connect = self.options.connect()
+            check_connect(connect)
+            view = self._access.view(connect)
             try:
                 result = self._locked(when_needed, view)
             finally:

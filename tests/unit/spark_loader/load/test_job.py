@@ -9,6 +9,7 @@ from spark_loader import EventTime, LoadError, QuarantineLimit
 from spark_loader.reading.positions import LATEST_BOUND, AtOffsets, AtTime, TopicPartition
 from tests.support.loaded import loaded_offsets
 from tests.support.loading import AT, verified
+from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import ConfigError
 
 
@@ -44,6 +45,12 @@ def test_whitelist_and_blacklist_select_topics(run, cluster, output):
         run(topics=[], whitelist="nothing")
     with pytest.raises(ConfigError, match="whitelist"):
         run(topics=[])
+
+
+def test_tls_to_cluster_of_0_7_is_refused(run):
+    given = {"bootstrap": "", "zookeeper": "z", "generation": "0.7"}
+    with pytest.raises(ConfigError, match="security.protocol=SSL is not for Kafka 0.7"):
+        run(security=ClientSecurity(protocol="SSL"), **given)
 
 
 def test_max_records_bytes_and_seconds_limit_run(run, output):
