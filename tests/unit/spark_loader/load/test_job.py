@@ -49,7 +49,7 @@ def test_whitelist_and_blacklist_select_topics(run, cluster, output):
 
 def test_tls_to_cluster_of_0_7_is_refused(run):
     given = {"bootstrap": "", "zookeeper": "z", "generation": "0.7"}
-    with pytest.raises(ConfigError, match="security.protocol=SSL is not for Kafka 0.7"):
+    with pytest.raises(ConfigError, match=r"protocol=SSL is not for Kafka 0\.7"):
         run(security=ClientSecurity(protocol="SSL"), **given)
 
 
