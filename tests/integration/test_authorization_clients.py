@@ -47,7 +47,8 @@ def cluster(where: str, zk: ZkSession) -> Iterator[LocalCluster]:
 @pytest.fixture
 def zkbroker(cluster: LocalCluster) -> Callable[..., tuple[int, str]]:
     def run(*arguments: str, stdin: bytes = b"") -> tuple[int, str]:
-        environment = {"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers}
+        # As in a pipe: parallel test processes have a width of their own.
+        environment = {"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers, "COLUMNS": None}
         ran = CliRunner(env=environment).invoke(cli, arguments, input=stdin)
         assert ran.exception is None or isinstance(ran.exception, ZkbrokerError | SystemExit)
         return ran.exit_code, ran.stdout if ran.exit_code == 0 else f"{ran.stderr}{ran.exception}"
