@@ -73,7 +73,7 @@ def test_group_is_described_like_offset_checker(run, session, cluster):
             "               3               checked_me-0"
         ),
         (
-            "checked         visits                         1   unknown         5"
+            "checked         visits                         1   -1              5"
             "               unknown         none"
         ),
         (

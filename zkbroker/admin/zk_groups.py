@@ -223,7 +223,7 @@ def checker_lines(group: str, positions: Mapping[PartitionKey, GroupPosition]) -
         if each.end is None:
             yield f"No broker for partition {topic} - {partition}"
             continue
-        known = "unknown" if each.offset is None else each.offset
+        known = -1 if each.offset is None else each.offset
         lag = "unknown" if each.lag is None else each.lag
         yield form % (group, topic, partition, known, each.end, lag, each.owner or "none")
 

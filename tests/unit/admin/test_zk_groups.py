@@ -77,7 +77,7 @@ def test_verify_expands_topic_filters(session: Any) -> None:
         zk_groups.verify(session, "unknown")
 
 
-def test_checker_table_distinguishes_unknown_from_zero() -> None:
+def test_checker_table_shows_missing_offset_as_minus_one() -> None:
     lines = list(
         zk_groups.checker_lines(
             "g",
@@ -91,7 +91,7 @@ def test_checker_table_distinguishes_unknown_from_zero() -> None:
     )
     assert [line.split()[2:] for line in lines[1:4]] == [
         ["0", "5", "8", "3", "g_a-0"],
-        ["1", "unknown", "8", "unknown", "none"],
+        ["1", "-1", "8", "unknown", "none"],
         ["2", "9", "8", "0", "g_a-0"],
     ]
     assert lines[4] == "No broker for partition t - 3"
