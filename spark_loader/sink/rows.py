@@ -2,6 +2,7 @@
 
 import base64
 import json
+from abc import ABC, abstractmethod
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ _REPEATED = 4
 _APART = frozenset({"key", "value", "offset", "timestamp", "event_time", POSITION})
 
 
-class RowWriter:
+class RowWriter(ABC):
     """Writes tables in one format.
 
     Args:
@@ -35,12 +36,12 @@ class RowWriter:
         self._schema = schema
         self._compression = compression
 
+    @abstractmethod
     def write(self, table: pa.Table) -> None:
         """Write rows."""
-        raise NotImplementedError
 
-    def close(self) -> None:
-        """Write what is held back; nothing is in formats of lines."""
+    def close(self) -> None:  # noqa: B027 - lines hold nothing back
+        """Write what is held back, in a format that holds rows back."""
 
 
 class ParquetRows(RowWriter):
