@@ -133,11 +133,14 @@ def test_group_includes_member_with_unconditional_commits(
     with ZkSession(cluster.zookeeper, runtime=runtime) as session:
         connector, stream = consumer_of(cluster, topic, runtime, group)
         with connector:
-            while len(connector.owned()) != 2 or len(groups.owners(session, group, topic)) != 4:
+            every = {(topic, p) for p in range(4)}
+            # A member learns of its ownership only after the owner's znode was created.
+            while (
+                len(mine := connector.owned()) != 2
+                or (theirs := every - mine) != set(other.owned)
+                or len(groups.owners(session, group, topic)) != 4
+            ):
                 wait(0.01)
-            mine = connector.owned()
-            theirs = {(topic, p) for p in range(4)} - mine
-            assert set(other.owned) == theirs
             first = sorted(
                 (m.topic, m.partition, m.offset) for m in (next(stream) for _ in range(20))
             )
