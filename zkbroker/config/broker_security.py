@@ -27,10 +27,10 @@ from zkbroker.config.schema import (
     Int32,
     Str,
     from_properties,
+    keys,
     nearest,
     of_group,
     option,
-    options,
     validate,
 )
 from zkbroker.config.security import (
@@ -246,12 +246,7 @@ def _quiet(text: str) -> None:
     """Drop a warning: no group of options gets another's keys."""
 
 
-TLS_KEYS = frozenset(
-    key
-    for group in (TlsSettings, ServerTlsOptions)
-    for _, each in options(group)
-    for key, _ in each.keys
-)
+TLS_KEYS = keys(TlsSettings, ServerTlsOptions)
 """Settings of a listener's TLS."""
 _OF_MECHANISMS = SASL_KEYS | {JAAS}
 _MECHANISMS = frozenset(name.lower() for name in MODULES)

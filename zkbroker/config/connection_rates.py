@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from zkbroker.config.schema import Int32, bad_value
+from zkbroker.config.schema import Int32, parse_value
 from zkbroker.errors import ConfigError
 
 _PREFIX = "listener.name."
@@ -37,9 +37,5 @@ def listener_rates(properties: Mapping[str, str], listeners: Collection[str]) ->
             raise ConfigError(
                 f"{key}: there is no listener {name}; there are {', '.join(listeners)}"
             )
-        try:
-            found[name] = _KIND.parse(text)
-            _KIND.check(found[name])
-        except ValueError:
-            raise bad_value(key, text, _KIND) from None
+        found[name] = parse_value(key, text, _KIND)
     return found

@@ -16,7 +16,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.broker_keys import BROKER_NAMES, SHOWN
 from zkbroker.config.ignored_broker_keys import IGNORED
 from zkbroker.config.log import LogManagerConfig
-from zkbroker.config.schema import Int, OptionKind, bad_value, nearest
+from zkbroker.config.schema import Int, OptionKind, nearest, parse_value
 from zkbroker.errors import ErrorCode, ProtocolError
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -87,10 +87,7 @@ def check_change(key: str, text: str) -> None:
     if key not in CHANGEABLE:
         return  # checked together with the listener's other settings
     kind = RATES.get(key) or (SHOWN[key].kind if key in SHOWN else None) or Int(1, 2**31 - 1)
-    try:
-        kind.check(kind.parse(text))
-    except ValueError:
-        raise bad_value(key, text, kind) from None
+    parse_value(key, text, kind)
 
 
 def _why_fixed(key: str) -> str:

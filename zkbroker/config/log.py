@@ -18,7 +18,6 @@ from zkbroker.config.schema import (
     Int,
     Int32,
     Ms,
-    OptionKind,
     Str,
     StrList,
     StrMap,
@@ -26,6 +25,7 @@ from zkbroker.config.schema import (
     nearest,
     option,
     options,
+    parse_value,
     validate,
 )
 from zkbroker.errors import ConfigError
@@ -242,32 +242,22 @@ class LogConfig:
         kinds = {
             "leader_throttled_replicas": ThrottledReplicas(),
             "follower_throttled_replicas": ThrottledReplicas(),
-        } | {declared.name: declared_option.kind for declared, declared_option in _OPTIONS}
+        } | {
+            declared.name: declared_option.kind for declared, declared_option in options(LogConfig)
+        }
         values: dict[str, Any] = {}
         for name, text in overrides.items():
             if name not in self.TOPIC_FIELDS:
                 meant = nearest(name, self.TOPIC_FIELDS)
                 raise ConfigError(f"{name} is not a configuration of a topic{meant}")
             target = self.TOPIC_FIELDS[name]
-            values[target] = _parse_override(name, text, kinds[target])
+            values[target] = parse_value(name, text, kinds[target])
         return replace(self, **values)
 
     def topic_values(self) -> dict[str, str]:
         """Return every topic-level name with its effective value as text."""
         values = {name: _text(getattr(self, at)) for name, at in self.TOPIC_FIELDS.items()}
         return dict(sorted(values.items()))
-
-
-_OPTIONS = tuple(options(LogConfig))
-
-
-def _parse_override(name: str, text: str, kind: OptionKind[Any]) -> Any:
-    try:
-        value = kind.parse(text)
-        kind.check(value)
-    except ValueError:
-        raise ConfigError(f"{name}={text!r} is not allowed: give {kind.allowed}") from None
-    return value
 
 
 def _text(value: object) -> str:

@@ -68,10 +68,5 @@ class MechanismOptions:
         schema.validate(self)
 
 
-KEYS = frozenset(
-    key
-    for group in (LoginOptions, MechanismOptions)
-    for _, each in schema.options(group)
-    for key, _ in each.keys
-)
+KEYS = schema.keys(LoginOptions, MechanismOptions)
 """Every setting of these groups."""

@@ -297,7 +297,8 @@ def from_properties(
         known.update(key for key, _ in declared_option.keys)
         present = next((pair for pair in declared_option.keys if pair[0] in properties), None)
         if present is not None:
-            values[declared.name] = _parse(declared_option.kind, *present, properties[present[0]])
+            key, factor = present
+            values[declared.name] = parse_value(key, properties[key], declared_option.kind, factor)
         elif declared.default is MISSING and declared.default_factory is MISSING:
             spelled = " (or ".join(key for key, _ in declared_option.keys[:2])
             closing = ")" if len(declared_option.keys) > 1 else ""
@@ -314,9 +315,11 @@ def from_properties(
     return config(**values)
 
 
-def keys(config: type[_Declared]) -> frozenset[str]:
-    """Return every spelling of the options of a configuration class."""
-    return frozenset(key for _, declared in options(config) for key, _ in declared.keys)
+def keys(*configs: type[_Declared]) -> frozenset[str]:
+    """Return every spelling of the options of configuration classes."""
+    return frozenset(
+        key for config in configs for _, declared in options(config) for key, _ in declared.keys
+    )
 
 
 def of_group(group: type, properties: Mapping[str, str]) -> dict[str, str]:
@@ -347,9 +350,20 @@ def property_text(key: str, value: object) -> str:
     )
 
 
-def _parse(kind: OptionKind[Any], key: str, factor: int, text: str) -> Any:
+def parse_value(key: str, text: str, kind: OptionKind[Any], factor: int = 1) -> Any:
+    """Return the value of one property.
+
+    Args:
+        key: its name, for the message.
+        text: as given.
+        kind: what values it takes.
+        factor: of the unit of the key; a negative number is no time, and stays as it is.
+
+    Raises:
+        ConfigError: the value is not allowed.
+    """
     try:
-        value = kind.parse(text)
+        value: Any = kind.parse(text)
         if factor != 1 and value >= 0:
             value *= factor
         kind.check(value)

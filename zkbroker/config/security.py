@@ -92,10 +92,7 @@ class ClientSecurity:
 NO_SECURITY: Final = ClientSecurity()
 """The default: plain connections without a login."""
 
-_GROUPS = (ClientSecurity, TlsSettings, SaslLogin)
-KEYS: Final = frozenset(
-    key for group in _GROUPS for _, each in schema.options(group) for key, _ in each.keys
-)
+KEYS: Final = schema.keys(ClientSecurity, TlsSettings, SaslLogin)
 """Every property of this group that has an effect."""
 _PREFIXES = ("ssl.", "sasl.", "security.")
 _REFUSED: Final = {
@@ -141,32 +138,27 @@ def take_security(
     for key, reason in _REFUSED.items():
         if own.get(key):
             raise ConfigError(f"{key} is not supported: {reason}")
-    given = {group: schema.of_group(group, own) for group in _GROUPS}
-    tls = schema.from_properties(TlsSettings, given[TlsSettings], warn=report)
-    protocol = schema.from_properties(_ProtocolOnly, given[ClientSecurity], warn=report).protocol
+    of_tls, of_login = schema.of_group(TlsSettings, own), schema.of_group(SaslLogin, own)
+    tls = schema.from_properties(TlsSettings, of_tls, warn=report)
+    protocol = schema.parse_value(
+        "security.protocol", own.get("security.protocol", PLAINTEXT), Str(PROTOCOLS)
+    )
     for key in own:
         if key not in KEYS and key not in TlsSettings.IGNORED:
             hint = schema.nearest(key, KEYS)
             report(f"config key={key} is unknown and ignored{hint}")
     has_login = protocol in (SASL_PLAINTEXT, SASL_SSL)
-    if given[SaslLogin] and not has_login:
+    if of_login and not has_login:
         report(
-            f"config key={next(iter(given[SaslLogin]))} has no effect with "
+            f"config key={next(iter(of_login))} has no effect with "
             f"security.protocol={protocol}: set SASL_SSL or SASL_PLAINTEXT"
         )
-    if given[TlsSettings] and protocol not in (SSL, SASL_SSL):
+    if of_tls and protocol not in (SSL, SASL_SSL):
         report(
-            f"config key={next(iter(given[TlsSettings]))} has no effect with "
+            f"config key={next(iter(of_tls))} has no effect with "
             f"security.protocol={protocol}: set SSL or SASL_SSL"
         )
     sasl = None
-    if has_login and given[SaslLogin]:
-        sasl = schema.from_properties(SaslLogin, given[SaslLogin], warn=report)
+    if has_login and of_login:
+        sasl = schema.from_properties(SaslLogin, of_login, warn=report)
     return ClientSecurity(protocol=protocol, tls=tls, sasl=sasl, zookeeper=zookeeper), rest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ProtocolOnly:
-    protocol: str = option(
-        "security.protocol", Str(PROTOCOLS), PLAINTEXT, "As of `ClientSecurity`."
-    )
