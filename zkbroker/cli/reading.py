@@ -13,9 +13,9 @@ from zkbroker.cli.generation import CommandGeneration
 from zkbroker.cli.output import warn
 from zkbroker.cli.positions import Anchor, Position, Range
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
-from zkbroker.config.consumer import SMALLEST, ConsumerConfig, FetchConfig
+from zkbroker.config.consumer import ConsumerConfig, FetchConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
-from zkbroker.config.shared_options import READ_COMMITTED
+from zkbroker.config.shared_options import READ_COMMITTED, SMALLEST
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
 from zkbroker.errors import ConfigError, RequestTimedOut
 from zkbroker.types import PartitionKey

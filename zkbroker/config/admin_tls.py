@@ -9,8 +9,8 @@ Invariant: a page with TLS settings has a key, or the broker does not start.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zkbroker.config.broker_security import NONE, TLS_KEYS, ServerTlsOptions
-from zkbroker.config.schema import from_properties, nearest, of_group
+from zkbroker.config.broker_security import NONE, TLS_KEYS, server_tls
+from zkbroker.config.schema import nearest
 from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 
@@ -43,11 +43,7 @@ def admin_tls(properties: Mapping[str, str], warn: Callable[[str], object]) -> A
     for key in given.keys() - TLS_KEYS:
         known = [f"{_ADMIN}{each}" for each in TLS_KEYS]
         warn(f"config key={_ADMIN}{key} is unknown and ignored{nearest(_ADMIN + key, known)}")
-    try:
-        tls = from_properties(TlsSettings, of_group(TlsSettings, given), warn=_quiet)
-        server = from_properties(ServerTlsOptions, of_group(ServerTlsOptions, given), warn=_quiet)
-    except ConfigError as error:
-        raise ConfigError(f"the admin page (settings with the prefix {_ADMIN}): {error}") from error
+    tls, server = server_tls(given, f"the admin page (settings with the prefix {_ADMIN})")
     if not tls.has_key:
         raise ConfigError(
             "the admin page has TLS settings and no key: set admin.ssl.keystore.location to a PEM "
@@ -59,7 +55,3 @@ def admin_tls(properties: Mapping[str, str], warn: Callable[[str], object]) -> A
             "authorities that sign clients' certificates"
         )
     return AdminTls(tls=tls, client_auth=server.client_auth)
-
-
-def _quiet(text: str) -> None:
-    """Drop a warning: unknown keys were reported under their full names."""

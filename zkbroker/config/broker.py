@@ -13,21 +13,18 @@ from typing import ClassVar
 
 from zkbroker.config.admin_tls import PREFIX as ADMIN_PREFIX
 from zkbroker.config.admin_tls import AdminTls, admin_tls
-from zkbroker.config.broker_options import (
-    AdminOptions,
-    AuthorizationOptions,
-    ControllerOptions,
-    GroupOptions,
-    IdentityOptions,
-    ListenerOptions,
-    LoggingOptions,
-    QuotaOptions,
-    ReplicationOptions,
-    RequestOptions,
-    TopicOptions,
-    TransactionOptions,
-)
-from zkbroker.config.broker_options.authorization import AUTHORIZER_KEYS
+from zkbroker.config.broker_options.admin import AdminOptions
+from zkbroker.config.broker_options.authorization import AUTHORIZER_KEYS, AuthorizationOptions
+from zkbroker.config.broker_options.controller import ControllerOptions
+from zkbroker.config.broker_options.groups import GroupOptions
+from zkbroker.config.broker_options.identity import IdentityOptions
+from zkbroker.config.broker_options.listeners import ListenerOptions
+from zkbroker.config.broker_options.logging import LoggingOptions
+from zkbroker.config.broker_options.quotas import QuotaOptions
+from zkbroker.config.broker_options.replication import ReplicationOptions
+from zkbroker.config.broker_options.requests import RequestOptions
+from zkbroker.config.broker_options.topics import TopicOptions
+from zkbroker.config.broker_options.transactions import TransactionOptions
 from zkbroker.config.broker_security import PREFIX, TLS_KEYS, BrokerSecurity
 from zkbroker.config.connection_rates import listener_of_rate, listener_rates
 from zkbroker.config.ignored_broker_keys import IGNORED, IGNORED_PREFIXES
@@ -43,6 +40,7 @@ from zkbroker.config.schema import (
     logger,
     nearest,
     option,
+    quiet,
     validate,
 )
 from zkbroker.config.tls import TlsSettings
@@ -160,9 +158,10 @@ class BrokerConfig(
                 report(f"config key={key} has no effect: {IGNORED_PREFIXES[prefix]}")
             else:
                 own[key] = value
+        # Each of the log's two configurations is given the other's keys as well, hence `quiet`.
         legacy07 = Legacy07Config()
         if properties.get(LISTENER, "").strip():
-            first = from_properties(LogManagerConfig, of_log, warn=_quiet).log_dirs[0]
+            first = from_properties(LogManagerConfig, of_log, warn=quiet).log_dirs[0]
             legacy07 = Legacy07Config.from_properties(
                 {**properties, LOG_DIR: properties.get(LOG_DIR, "").strip() or beside(first)}
             )
@@ -174,8 +173,8 @@ class BrokerConfig(
         config = from_properties(cls, own, warn=report, also_known=also_known)
         config = replace(
             config,
-            log=from_properties(LogConfig, of_log, warn=_quiet),
-            log_manager=from_properties(LogManagerConfig, of_log, warn=_quiet),
+            log=from_properties(LogConfig, of_log, warn=quiet),
+            log_manager=from_properties(LogManagerConfig, of_log, warn=quiet),
             legacy07=legacy07,
             security=BrokerSecurity.of(
                 properties, config.endpoints, config.inter_broker, warn=report
@@ -213,7 +212,3 @@ def refuse_unknown(properties: Iterable[str]) -> None:
 
 _OF_SECURITY = ("ssl.", PREFIX, ADMIN_PREFIX)
 _OWN_KEYS = keys(BrokerConfig)
-
-
-def _quiet(text: str) -> None:
-    """Drop a warning: each of the two log configurations is given the other's keys as well."""

@@ -31,6 +31,7 @@ from zkbroker.config.schema import (
     nearest,
     of_group,
     option,
+    quiet,
     validate,
 )
 from zkbroker.config.security import (
@@ -190,12 +191,7 @@ def _listener(
         made = replace(made, sasl=listener_sasl(endpoint.name, properties, warn=warn))
     if not made.has_tls:
         return made
-    merged = {**common, **own}
-    try:
-        tls = from_properties(TlsSettings, of_group(TlsSettings, merged), warn=_quiet)
-        server = from_properties(ServerTlsOptions, of_group(ServerTlsOptions, merged), warn=_quiet)
-    except ConfigError as error:
-        raise ConfigError(f"listener {endpoint.name}: {error}") from error
+    tls, server = server_tls({**common, **own}, f"listener {endpoint.name}")
     if not tls.has_key:
         raise ConfigError(
             f"listener {endpoint.name} speaks {endpoint.protocol} and has no key: set "
@@ -209,6 +205,25 @@ def _listener(
             "ssl.truststore.location: the authorities that sign clients' certificates"
         )
     return made
+
+
+def server_tls(properties: Mapping[str, str], where: str) -> tuple[TlsSettings, ServerTlsOptions]:
+    """Read the keys of a listener, and what it asks of clients.
+
+    Args:
+        properties: `ssl.` settings of this listener, and any others.
+        where: the listener, for messages.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+    try:
+        return (
+            from_properties(TlsSettings, of_group(TlsSettings, properties), warn=quiet),
+            from_properties(ServerTlsOptions, of_group(ServerTlsOptions, properties), warn=quiet),
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def _check_prefixed(
@@ -240,10 +255,6 @@ def _check_prefixed(
         warn(f"config key={key} is unknown and ignored{nearest(key, known)}")
     if setting in TLS_KEYS and not listeners[name].has_tls:
         warn(f"config key={key} has no effect: listener {name} speaks {listeners[name].protocol}")
-
-
-def _quiet(text: str) -> None:
-    """Drop a warning: no group of options gets another's keys."""
 
 
 TLS_KEYS = keys(TlsSettings, ServerTlsOptions)

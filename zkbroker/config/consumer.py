@@ -25,10 +25,7 @@ from zkbroker.config.schema import (
     validate,
 )
 from zkbroker.config.security import NO_SECURITY, ClientSecurity, take_security
-from zkbroker.config.shared_options import FAIL as FAIL
-from zkbroker.config.shared_options import LARGEST as LARGEST
-from zkbroker.config.shared_options import READ_COMMITTED
-from zkbroker.config.shared_options import SMALLEST as SMALLEST
+from zkbroker.config.shared_options import READ_COMMITTED, SMALLEST
 from zkbroker.errors import ConfigError
 
 _DEFAULTS_OF_0_7 = {

@@ -16,7 +16,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.broker_keys import BROKER_NAMES, SHOWN
 from zkbroker.config.ignored_broker_keys import IGNORED
 from zkbroker.config.log import LogManagerConfig
-from zkbroker.config.schema import Int, OptionKind, nearest, parse_value
+from zkbroker.config.schema import Int, OptionKind, nearest, parse_value, quiet
 from zkbroker.errors import ErrorCode, ProtocolError
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -126,4 +126,4 @@ def changed_config(
     changed = {key: text for key, text in {**of_all, **own}.items() if key not in RATES}
     if not changed:
         return static
-    return BrokerConfig.from_properties({**static.given, **changed}, warn=lambda text: None)
+    return BrokerConfig.from_properties({**static.given, **changed}, warn=quiet)

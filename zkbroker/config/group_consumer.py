@@ -12,15 +12,10 @@ from zkbroker.config import shared_options as shared
 from zkbroker.config.fetching import LIMIT_BYTES, FetchSettings
 from zkbroker.config.schema import Bool, Int32, Ms, Str, StrList, from_properties, option, validate
 from zkbroker.config.security import NO_SECURITY, ClientSecurity, take_security
-from zkbroker.config.shared_options import FAIL, LARGEST, READ_COMMITTED, SMALLEST
+from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.errors import ConfigError
 
-EARLIEST = "earliest"
-LATEST = "latest"
-NONE = "none"
-
-_OLDER_RESET = {EARLIEST: SMALLEST, LATEST: LARGEST, NONE: FAIL}
-_NEWER_RESET = {older: newer for newer, older in _OLDER_RESET.items()}
+_OLDER_RESET = {older: newer for newer, older in shared.NEWER_RESET.items()}
 _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 
@@ -96,7 +91,7 @@ class GroupConsumerConfig:
     auto_commit_interval_ms: int = option("auto.commit.interval.ms", Int32(1), 5000,
         "Time between two automatic commits.")
     auto_offset_reset: str = option(
-        "auto.offset.reset", Str((EARLIEST, LATEST, NONE), spellings=_NEWER_RESET), LATEST,
+        "auto.offset.reset", Str(tuple(shared.NEWER_RESET), spellings=_OLDER_RESET), "latest",
         "Where to start when the group has no offset, or one outside the log.")
     strategies: tuple[str, ...] = option("partition.assignment.strategy", Strategies(1), ("range",),
         "Assignors that this member supports, the preferred one first: range, roundrobin, sticky, "
@@ -154,7 +149,7 @@ class GroupConsumerConfig:
             max_wait_ms=self.fetch_max_wait_ms,
             timeout_ms=self.request_timeout_ms,
             read_committed=self.isolation_level == READ_COMMITTED,
-            auto_offset_reset=_OLDER_RESET[self.auto_offset_reset],
+            auto_offset_reset=shared.NEWER_RESET[self.auto_offset_reset],
             leader_backoff_ms=self.retry_backoff_ms,
             queued_chunks=queued_chunks,
         )

@@ -16,12 +16,12 @@ otherwise the broker does not start, and the error names the line to write.
 
 import logging
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from zkbroker.config.jaas import JaasLine, load_jaas_file, parse_jaas_line
+from zkbroker.config.java_options import java_properties
 from zkbroker.config.sasl_options import (
     OAUTHBEARER,
     PLAIN,
@@ -31,6 +31,7 @@ from zkbroker.config.sasl_options import (
     MechanismOptions,
 )
 from zkbroker.config.schema import from_properties, options
+from zkbroker.config.zookeeper_security import JAAS_FILE
 from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,6 @@ JAAS = "sasl.jaas.config"
 HANDLER = "sasl.server.callback.handler.class"
 JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 INTER_BROKER = "sasl.mechanism.inter.broker.protocol"
-KAFKA_OPTS = "KAFKA_OPTS"
 
 GSSAPI = "GSSAPI"
 _PACKAGE = "org.apache.kafka.common.security"
@@ -55,7 +55,6 @@ MODULES: Mapping[str, str] = {
 G = TypeVar("G", LoginOptions, MechanismOptions)
 
 _USER = "user_"
-_OPTION_OF_JAVA = re.compile(r"-Djava\.security\.auth\.login\.config==?(\S+)")
 _KERBEROS = (
     "GSSAPI is Kerberos, which is not supported: use SCRAM-SHA-512, or OAUTHBEARER with tokens "
     "of your identity provider"
@@ -196,9 +195,7 @@ def _sections(
     listener: str, path: str, environment: Mapping[str, str]
 ) -> tuple[str, Sequence[JaasLine]]:
     """Return the name of the JAAS file, and the lines of its section for a listener."""
-    if not path:
-        found = _OPTION_OF_JAVA.search(environment.get(KAFKA_OPTS, ""))
-        path = "" if found is None else found[1].strip("\"'")
+    path = path or java_properties(environment).get(JAAS_FILE, "")
     if not path:
         return "", ()
     sections = load_jaas_file(path)

@@ -315,6 +315,10 @@ def from_properties(
     return config(**values)
 
 
+def quiet(text: str) -> None:
+    """Drop a warning: of properties whose keys were looked at before."""
+
+
 def keys(*configs: type[_Declared]) -> frozenset[str]:
     """Return every spelling of the options of configuration classes."""
     return frozenset(

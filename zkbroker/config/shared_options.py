@@ -8,6 +8,7 @@ the names, its own generation's first, since the first one that is set wins; it 
 where its generation has another one.
 """
 
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from zkbroker.config.schema import Bool, Int, Int32, Ms, OptionKind, Str, StrList, option, required
@@ -19,7 +20,8 @@ READ_COMMITTED: Final = "read_committed"
 SMALLEST: Final = "smallest"
 LARGEST: Final = "largest"
 FAIL: Final = "fail"
-_NEWER_RESET = {"earliest": SMALLEST, "latest": LARGEST, "none": FAIL}
+NEWER_RESET: Final = {"earliest": SMALLEST, "latest": LARGEST, "none": FAIL}
+"""Where consumers of groups with a coordinator start, in the words of older ones."""
 
 KEPT_CURRENT: Final = dict.fromkeys(
     ("zk.read.num.retries", "zk.synctime.ms", "zookeeper.sync.time.ms"),
@@ -28,6 +30,7 @@ KEPT_CURRENT: Final = dict.fromkeys(
 """Keys without effect by which 0.7's producer learned of partitions: part of `IGNORED`."""
 
 
+@dataclass(frozen=True, slots=True)
 class Shared(Generic[T]):
     """A setting that several clients share; a call declares it for one of them.
 
@@ -37,14 +40,13 @@ class Shared(Generic[T]):
         doc: its text in the reference manual.
     """
 
-    def __init__(self, kind: OptionKind[T], default: T, doc: str) -> None:
-        self._kind = kind
-        self._default = default
-        self._doc = doc
+    kind: OptionKind[T]
+    default: T
+    doc: str
 
     def __call__(self, names: str, default: T | None = None) -> T:
         """Declare it under these names, separated by spaces."""
-        return option(names, self._kind, self._default if default is None else default, self._doc)
+        return option(names, self.kind, self.default if default is None else default, self.doc)
 
 
 def group_id(names: str) -> str:
@@ -89,7 +91,7 @@ AUTO_COMMIT = Shared(Bool(), True,
     "Whether the offsets of consumed messages are committed regularly.")
 AUTO_COMMIT_MS = Shared(Ms(1), 60_000, "Time between two automatic commits.")
 OFFSET_RESET = Shared(
-    Str((SMALLEST, LARGEST, FAIL), spellings=_NEWER_RESET), LARGEST,
+    Str((SMALLEST, LARGEST, FAIL), spellings=NEWER_RESET), LARGEST,
     "Where to start when the group has no offset, or one outside the log.")
 FETCH_BYTES = Shared(Int32(1), 1024 * 1024, "Bytes asked of one partition in one fetch.")
 FETCH_LIMIT_BYTES = Shared(Int32(1), 64 * 1024 * 1024,
