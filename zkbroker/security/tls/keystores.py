@@ -100,6 +100,8 @@ def load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
     )
     if not certificates:
         raise ConfigError(f"{named} holds no certificate of an authority, as PEM text")
+    if not certificates.isascii():
+        raise ConfigError(f"{named} cannot be used: a certificate has signs that no PEM text has")
     try:
         context.load_verify_locations(cadata=certificates)
     except ssl.SSLError as error:

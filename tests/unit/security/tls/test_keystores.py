@@ -99,6 +99,9 @@ def test_unusable_truststore_is_refused(tmp_path):
     broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     with pytest.raises(ConfigError, match="cannot be used"):
         trusted_by(truststore_certificates=broken)
+    damaged = write(tmp_path / "damaged.pem", broken.encode().replace(b"AAAA", b"A\xffAA"))
+    with pytest.raises(ConfigError, match="cannot be used: a certificate has signs that no PEM"):
+        trusted_by(truststore_location=damaged)
 
 
 def test_pkcs12_without_cryptography_names_the_extra(tmp_path, monkeypatch):
