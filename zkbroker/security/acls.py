@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from zkbroker.errors import ErrorCode, ProtocolError
-from zkbroker.security.authorizer import CLUSTER, Operation, ResourceType
+from zkbroker.security.authorizer import CLUSTER, Labelled, Operation, ResourceType
 
 ANY = 1
 """In a filter: matches everything."""
@@ -37,16 +37,11 @@ MATCH = 2
 """In a filter, in place of a pattern type: every pattern that applies to the name."""
 
 
-class Permission(IntEnum):
+class Permission(Labelled):
     """Whether an ACL allows or denies."""
 
     DENY = 2
     ALLOW = 3
-
-    @property
-    def label(self) -> str:
-        """Its name in ZooKeeper and in the output of tools."""
-        return self.name.title()
 
 
 class Pattern(NamedTuple):

@@ -9,7 +9,16 @@ from typing import NamedTuple, Protocol
 from zkbroker.security.principal import Principal
 
 
-class Operation(IntEnum):
+class Labelled(IntEnum):
+    """Numbers with names."""
+
+    @property
+    def label(self) -> str:
+        """Its name in ZooKeeper and in the output of tools, as `ClusterAction`."""
+        return self.name.title().replace("_", "")
+
+
+class Operation(Labelled):
     """Operations, by their numbers in the ACL APIs; ALL appears only in ACLs."""
 
     ALL = 2
@@ -24,13 +33,8 @@ class Operation(IntEnum):
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
 
-    @property
-    def label(self) -> str:
-        """Its name in ZooKeeper and in the output of tools, as `ClusterAction`."""
-        return self.name.title().replace("_", "")
 
-
-class ResourceType(IntEnum):
+class ResourceType(Labelled):
     """Types of resources, by their numbers in the ACL APIs."""
 
     TOPIC = 2
@@ -38,11 +42,6 @@ class ResourceType(IntEnum):
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
-
-    @property
-    def label(self) -> str:
-        """Its name in ZooKeeper and in the output of tools, as `TransactionalId`."""
-        return self.name.title().replace("_", "")
 
 
 class Resource(NamedTuple):

@@ -49,18 +49,10 @@ class SimpleAclAuthorizer:
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_none: bool = False) -> None:
         self._super_users = frozenset(super_users)
         self._allow_if_none = allow_if_none
-        self._index = AclIndex(allow_if_none=allow_if_none)
-        self._ready = False
-
-    @property
-    def index(self) -> AclIndex:
+        self.index = AclIndex(allow_if_none=allow_if_none)
         """The present ACLs."""
-        return self._index
-
-    @property
-    def ready(self) -> bool:
+        self.ready = False
         """Whether the ACLs have been read."""
-        return self._ready
 
     def take_all(self, acls: Mapping[Pattern, Sequence[Acl]], paced: Paced = iter) -> None:
         """Replace all ACLs at once.
@@ -72,29 +64,27 @@ class SimpleAclAuthorizer:
         """
         index = AclIndex(allow_if_none=self._allow_if_none)
         index.replace(acls, paced)
-        self._index = index
-        self._ready = True
+        self.index = index
+        self.ready = True
 
     def take(self, pattern: Pattern, acls: Sequence[Acl]) -> None:
         """Replace the ACLs of one pattern."""
-        self._index.set(pattern, acls)
+        self.index.set(pattern, acls)
 
     def allows(
         self, principal: Principal, operation: Operation, resource: Resource, host: str
     ) -> bool:
         """Whether a principal may do an operation; see `AclIndex`."""
-        return self._ask(
-            principal, lambda name: self._index.allows(name, operation, resource, host)
-        )
+        return self._ask(principal, lambda name: self.index.allows(name, operation, resource, host))
 
     def allows_some(
         self, principal: Principal, operation: Operation, kind: ResourceType, host: str
     ) -> bool:
         """Whether a principal may do an operation on any resource of a type."""
         return self._ask(
-            principal, lambda name: self._index.allows_some(name, operation, kind, host)
+            principal, lambda name: self.index.allows_some(name, operation, kind, host)
         )
 
     def _ask(self, principal: Principal, decide: Callable[[str], bool]) -> bool:
         name = str(principal)
-        return name in self._super_users or (self._ready and decide(name))
+        return name in self._super_users or (self.ready and decide(name))

@@ -6,6 +6,7 @@ broker does not start with a setting that cannot be used.
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from zkbroker.config.import_path import import_function
@@ -42,20 +43,12 @@ def broker_mechanisms(sasl: ListenerSasl, users: ScramUsers, secret: ScramSecret
     for each in sasl.mechanisms:
         if each.name == PLAIN:
             check = _password_check(sasl.listener, each)
-            made[each.name] = _plain(check, waits=bool(each.options.handler))
+            made[each.name] = partial(PlainServer, check, waits=bool(each.options.handler))
         elif each.name == OAUTHBEARER:
             made[each.name] = _oauthbearer(_validator(sasl.listener, each), sasl.listener)
         else:
-            made[each.name] = _scram(each.name, users, secret)
+            made[each.name] = partial(ScramServer, HASHES[each.name], users, secret)
     return made
-
-
-def _plain(check: CheckPassword, *, waits: bool) -> Callable[[], ServerMechanism]:
-    return lambda: PlainServer(check, waits=waits)
-
-
-def _scram(name: str, users: ScramUsers, secret: ScramSecret) -> Callable[[], ServerMechanism]:
-    return lambda: ScramServer(HASHES[name], users, secret)
 
 
 def _oauthbearer(validator: TokenValidator, listener: str) -> Callable[[], ServerMechanism]:
@@ -65,7 +58,7 @@ def _oauthbearer(validator: TokenValidator, listener: str) -> Callable[[], Serve
             "token refused listener=%s reason=%s: %s", listener, type(error).__name__, error
         )
 
-    return lambda: OAuthBearerServer(validator, refused)
+    return partial(OAuthBearerServer, validator, refused)
 
 
 def _password_check(listener: str, mechanism: ListenerMechanism) -> CheckPassword:

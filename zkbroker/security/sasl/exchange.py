@@ -70,7 +70,7 @@ class ServerExchange:
             OutOfOrder: one was answered already, or the handshake is over.
         """
         if self.phase is not Phase.START:
-            raise self._out_of_order("ApiVersions")
+            raise self.refuse("ApiVersions")
         if answered:
             self.phase = Phase.ASKED
 
@@ -88,7 +88,7 @@ class ServerExchange:
             OutOfOrder: there was a handshake before.
         """
         if self.phase not in (Phase.START, Phase.ASKED):
-            raise self._out_of_order("SaslHandshake")
+            raise self.refuse("SaslHandshake")
         make = self._mechanisms.get(mechanism)
         if make is None:
             self.phase = Phase.FAILED
@@ -106,10 +106,10 @@ class ServerExchange:
         """
         mechanism = self._mechanism
         if mechanism is None or self.phase not in (Phase.TOKENS, Phase.BARE):
-            raise self._out_of_order("a token")
+            raise self.refuse("a token")
         self._steps += 1
         if self._steps > _MAX_STEPS:
-            raise self._out_of_order("another token")
+            raise self.refuse("another token")
         try:
             answer = mechanism.evaluate(token)
         except BaseException:
@@ -122,9 +122,6 @@ class ServerExchange:
 
     def refuse(self, what: str) -> OutOfOrder:
         """End the login because of an unexpected request; return the error."""
-        return self._out_of_order(what)
-
-    def _out_of_order(self, what: str) -> OutOfOrder:
         before = self.phase
         self.phase = Phase.FAILED
         why = before.value

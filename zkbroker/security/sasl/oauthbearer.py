@@ -114,12 +114,13 @@ class OAuthBearerClient:
         self._token = token
         self._extensions = dict(extensions or {})
         self._authorization_id = authorization_id
-        self._failure: str | None = None
+        self.failure: str | None = None
+        """The status with which the broker refused the token, None if it did not."""
 
     @property
     def complete(self) -> bool:
         """Whether the broker has not refused the token."""
-        return self._failure is None
+        return self.failure is None
 
     def first(self) -> bytes:
         """Return the message with the token."""
@@ -134,17 +135,12 @@ class OAuthBearerClient:
         Raises:
             LoginRefused: another answer came after a refusal.
         """
-        if self._failure is not None:
-            raise LoginRefused(f"the broker refuses the token: {self._failure}")
+        if self.failure is not None:
+            raise LoginRefused(f"the broker refuses the token: {self.failure}")
         if not token:
             return None
-        self._failure = token[:1000].decode("utf-8", "replace")
+        self.failure = token[:1000].decode("utf-8", "replace")
         return _CONTROL_A
-
-    @property
-    def failure(self) -> str | None:
-        """The status with which the broker refused the token, None if it did not."""
-        return self._failure
 
 
 def _parse_first(message: bytes) -> tuple[str, str]:

@@ -3,8 +3,3 @@
 Invariant: versions below TLS 1.2 are used only if the settings name them; a file that cannot be
 used gives a `ConfigError` that says what to change.
 """
-
-from zkbroker.security.tls.contexts import ClientContexts, client_contexts
-from zkbroker.security.tls.explain import explain_failure
-
-__all__ = ["ClientContexts", "client_contexts", "explain_failure"]

@@ -84,25 +84,14 @@ def _file_stamp(path: str) -> tuple[int, int, int]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-class ClientContexts(Reloaded):
-    """The context of a client's connections.
-
-    Raises:
-        ConfigError: the files cannot be used.
-    """
-
-    def __init__(self, tls: TlsSettings) -> None:
-        super().__init__(tls, make_client_context)
-
-
 @functools.lru_cache(_KEPT)
-def client_contexts(tls: TlsSettings) -> ClientContexts:
-    """Return the context of these settings, shared by all connections.
+def client_contexts(tls: TlsSettings) -> Reloaded:
+    """Return the context of a client's connections, shared by all with these settings.
 
     Raises:
         ConfigError: the files cannot be used.
     """
-    return ClientContexts(tls)
+    return Reloaded(tls, make_client_context)
 
 
 def make_server_context(

@@ -7,10 +7,10 @@ if no better ones are known.
 import ssl
 
 _EXPIRED, _NOT_YET_VALID = 10, 9
-_SELF_SIGNED, _SELF_SIGNED_IN_CHAIN = 18, 19
-_NO_ISSUER, _NO_FIRST_ISSUER = 20, 21
-# An authority of the same name has another key.
-_SIGNATURE, _KEY_MISMATCH = 7, 30
+_SELF_SIGNED = 18
+# Self-signed in the chain, no issuer, no issuer of the first one; 7 and 30 (signature, key
+# mismatch): an authority of the same name has another key.
+_UNKNOWN_AUTHORITY = (19, 20, 21, 7, 30)
 _REVOKED, _WRONG_PURPOSE = 23, 26
 _OTHER_HOST, _OTHER_ADDRESS = 62, 64
 
@@ -18,7 +18,10 @@ _PLAIN_PORT = (
     "it does not speak TLS there: give the port of an SSL or SASL_SSL listener, or set "
     "security.protocol=PLAINTEXT (or SASL_PLAINTEXT)"
 )
-_NO_CLOSING = "it closed the connection during the TLS handshake: is that the port of an SSL or "
+_NO_CLOSING = (
+    "it closed the connection during the TLS handshake: is that the port of an SSL or SASL_SSL "
+    "listener?"
+)
 _ALERTS = {
     "CERTIFICATE_REQUIRED": "it asks for a certificate of the client (ssl.client.auth=required): "
     "set ssl.keystore.location",
@@ -58,10 +61,10 @@ def explain_failure(error: OSError, host: str) -> str:
             if name in reason:
                 return sentence
         if isinstance(error, ssl.SSLEOFError) or "UNEXPECTED_EOF" in reason:
-            return _NO_CLOSING + "SASL_SSL listener?"
+            return _NO_CLOSING
         return f"TLS failed: {reason or error}"
     if isinstance(error, ConnectionResetError | BrokenPipeError):
-        return _NO_CLOSING + "SASL_SSL listener?"
+        return _NO_CLOSING
     return str(error)
 
 
@@ -88,6 +91,19 @@ _REFUSALS = {
     "host name or its dates",
     "ALERT_CERTIFICATE_EXPIRED": "the client says that this broker's certificate has expired",
 }
+_OF_BROKERS = {
+    _EXPIRED: "has expired: the broker needs a new one (or the clock is wrong)",
+    _NOT_YET_VALID: "is not valid yet: set the clocks of both sides",
+    _SELF_SIGNED: "is self-signed and not trusted: put it into ssl.truststore.location "
+    "(ssl.ca.location) if it is the right one",
+    _REVOKED: "was revoked: the broker needs a new one",
+    _WRONG_PURPOSE: "is not for servers (extended key usage): make one with serverAuth",
+    **dict.fromkeys(
+        _UNKNOWN_AUTHORITY,
+        "is signed by an authority that is not trusted: put that authority into "
+        "ssl.truststore.location (ssl.ca.location)",
+    ),
+}
 _OF_CLIENTS = {
     _EXPIRED: "has expired",
     _NOT_YET_VALID: "is not valid yet",
@@ -95,7 +111,7 @@ _OF_CLIENTS = {
     _REVOKED: "was revoked",
     _WRONG_PURPOSE: "is not for clients (extended key usage)",
     **dict.fromkeys(
-        (_SELF_SIGNED_IN_CHAIN, _NO_ISSUER, _NO_FIRST_ISSUER, _SIGNATURE, _KEY_MISMATCH),
+        _UNKNOWN_AUTHORITY,
         "is signed by an authority that is not in ssl.truststore.location",
     ),
 }
@@ -104,7 +120,7 @@ _OF_CLIENTS = {
 def is_plain(error: OSError) -> bool:
     """Whether a handshake failed because the client does not speak TLS."""
     reason = getattr(error, "reason", None) or ""
-    return any(_REFUSALS[name] == _PLAIN_CLIENT and name in reason for name in _REFUSALS)
+    return any(why == _PLAIN_CLIENT and name in reason for name, why in _REFUSALS.items())
 
 
 def explain_refusal(error: OSError) -> str:
@@ -122,28 +138,10 @@ def explain_refusal(error: OSError) -> str:
 
 
 def _certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
-    code = error.verify_code
-    if code == _EXPIRED:
-        return "its certificate has expired: the broker needs a new one (or the clock is wrong)"
-    if code == _NOT_YET_VALID:
-        return "its certificate is not valid yet: set the clocks of both sides"
-    if code in (_OTHER_HOST, _OTHER_ADDRESS):
+    if error.verify_code in (_OTHER_HOST, _OTHER_ADDRESS):
         return (
             f"its certificate is not for {host}: connect to a name that the certificate has, or "
             f"give the broker one with {host} as subject alternative name"
         )
-    if code == _SELF_SIGNED:
-        return (
-            "its certificate is self-signed and not trusted: put it into "
-            "ssl.truststore.location (ssl.ca.location) if it is the right one"
-        )
-    if code in (_SELF_SIGNED_IN_CHAIN, _NO_ISSUER, _NO_FIRST_ISSUER, _SIGNATURE, _KEY_MISMATCH):
-        return (
-            "its certificate is signed by an authority that is not trusted: put that authority "
-            "into ssl.truststore.location (ssl.ca.location)"
-        )
-    if code == _REVOKED:
-        return "its certificate was revoked: the broker needs a new one"
-    if code == _WRONG_PURPOSE:
-        return "its certificate is not for servers (extended key usage): make one with serverAuth"
-    return f"its certificate is refused: {error.verify_message}"
+    why = _OF_BROKERS.get(error.verify_code, f"is refused: {error.verify_message}")
+    return f"its certificate {why}"

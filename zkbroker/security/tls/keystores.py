@@ -35,7 +35,6 @@ def load_key(context: ssl.SSLContext, tls: TlsSettings) -> None:
     Raises:
         ConfigError: they cannot be read, or do not belong together.
     """
-    password = tls.key_password
     if tls.keystore_key:
         named = "ssl.keystore.key"
         pem = _one_line(tls.keystore_key.reveal()) + "\n" + _one_line(tls.keystore_chain)
@@ -45,12 +44,9 @@ def load_key(context: ssl.SSLContext, tls: TlsSettings) -> None:
         pem += _pem_file("ssl.certificate.location", tls.certificate_location)
     else:
         named = f"ssl.keystore.location={tls.keystore_location}"
-        data = _read("ssl.keystore.location", tls.keystore_location)
-        if _is_pem("ssl.keystore", tls.keystore_location, data, tls.keystore_type):
-            pem = data.decode("utf-8", "replace")
-        else:
-            pem = _from_pkcs12(tls.keystore_location, data, tls.keystore_password)
-            password = Secret("")
+        pem = _store(
+            "ssl.keystore", tls.keystore_location, tls.keystore_type, tls.keystore_password
+        )
     kinds = [found.group(1) for found in _BLOCK.finditer(pem)]
     if not any(kind.endswith("PRIVATE KEY") for kind in kinds):
         raise ConfigError(f"{named} holds no private key: give the key and its certificates")
@@ -59,13 +55,13 @@ def load_key(context: ssl.SSLContext, tls: TlsSettings) -> None:
             f"{named} holds no certificate: give the key and its certificates, its own one first"
         )
     encrypted = any(mark in pem for mark in _ENCRYPTED)
-    if encrypted and not password:
+    if encrypted and not tls.key_password:
         raise ConfigError(f"the private key of {named} is encrypted: set ssl.key.password")
     with _in_memory(pem.encode()) as path:
         try:
             # The function is called only for an encrypted key; without it OpenSSL would ask at the
             # terminal.
-            context.load_cert_chain(path, password=password.reveal)
+            context.load_cert_chain(path, password=tls.key_password.reveal)
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(_bad_key(named, error, encrypted=encrypted)) from error
 
@@ -85,13 +81,9 @@ def load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
             # As with librdkafka: one file for each authority, named by its hash.
             context.load_verify_locations(capath=str(path))
             return
-        data = _read("ssl.truststore.location", tls.truststore_location)
-        if _is_pem("ssl.truststore", tls.truststore_location, data, tls.truststore_type):
-            pem = data.decode("utf-8", "replace")
-        else:
-            pem = _from_pkcs12(
-                tls.truststore_location, data, tls.truststore_password, only_certificates=True
-            )
+        pem = _store(
+            "ssl.truststore", tls.truststore_location, tls.truststore_type, tls.truststore_password
+        )
     else:
         context.load_default_certs()
         return
@@ -106,6 +98,14 @@ def load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
         context.load_verify_locations(cadata=certificates)
     except ssl.SSLError as error:
         raise ConfigError(f"{named} cannot be used: {_reason(error)}") from error
+
+
+def _store(key: str, path: str, kind: str, password: Secret) -> str:
+    """Read a file in any format; return it as PEM."""
+    data = _read(f"{key}.location", path)
+    if _is_pem(key, path, data, kind):
+        return data.decode("utf-8", "replace")
+    return _from_pkcs12(path, data, password)
 
 
 def _read(key: str, path: str) -> bytes:
@@ -146,9 +146,7 @@ def _is_pem(key: str, path: str, data: bytes, kind: str) -> bool:
     raise ConfigError(f"{key}.location={path} is neither a PEM nor a PKCS#12 file")
 
 
-def _from_pkcs12(
-    path: str, data: bytes, password: Secret, *, only_certificates: bool = False
-) -> str:
+def _from_pkcs12(path: str, data: bytes, password: Secret) -> str:
     try:
         # An optional package, of the extra `security`; hence untyped.
         pkcs12: Any = importlib.import_module("cryptography.hazmat.primitives.serialization.pkcs12")
@@ -169,7 +167,7 @@ def _from_pkcs12(
     certificates = [] if store.cert is None else [store.cert.certificate]
     certificates += [each.certificate for each in store.additional_certs]
     parts = [each.public_bytes(encoding) for each in certificates]
-    if store.key is not None and not only_certificates:
+    if store.key is not None:
         parts.insert(
             0,
             store.key.private_bytes(

@@ -13,7 +13,7 @@ from zkbroker.config.broker_security import NONE
 from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 from zkbroker.security.tls.contexts import (
-    ClientContexts,
+    Reloaded,
     client_contexts,
     make_client_context,
     make_server_context,
@@ -24,17 +24,19 @@ AUTHORITY = Authority()
 
 def test_client_verifies_unless_disabled(tmp_path):
     trusted = AUTHORITY.trusted(tmp_path)
-    usual = ClientContexts(TlsSettings(truststore_location=trusted)).context()
+    usual = Reloaded(TlsSettings(truststore_location=trusted), make_client_context).context()
     assert (usual.verify_mode, usual.check_hostname) == (ssl.CERT_REQUIRED, True)
-    any_host = ClientContexts(TlsSettings(truststore_location=trusted, host_check="")).context()
+    any_host = Reloaded(
+        TlsSettings(truststore_location=trusted, host_check=""), make_client_context
+    ).context()
     assert (any_host.verify_mode, any_host.check_hostname) == (ssl.CERT_REQUIRED, False)
-    unverified = ClientContexts(TlsSettings(verify=False)).context()
+    unverified = Reloaded(TlsSettings(verify=False), make_client_context).context()
     assert unverified.verify_mode is ssl.CERT_NONE
 
 
 def test_changed_files_are_reloaded(tmp_path, caplog):
     path = Path(AUTHORITY.issue("CN=one").pem(tmp_path, "key.pem"))
-    contexts = ClientContexts(TlsSettings(keystore_location=str(path)))
+    contexts = Reloaded(TlsSettings(keystore_location=str(path)), make_client_context)
     first = contexts.context()
     assert contexts.context() is first
     fresh = tmp_path / "fresh.pem"
