@@ -78,22 +78,22 @@ class ConsumerConnector:
             runtime=self._runtime,
             security=config.security.zookeeper,
         ).start()
-        self._generation: Generation = (
-            Newer(config, self._session, self._runtime)
-            if other is None
-            else other.generation(self._session, self._runtime)
-        )
+        try:
+            self._generation: Generation = (
+                Newer(config, self._session, self._runtime)
+                if other is None
+                else other.generation(self._session, self._runtime)
+            )
+            self._generation.start()
+        except BaseException:
+            self._session.close()
+            raise
         self._streams = Streams(
             self._runtime,
             timeout_ms=config.consumer_timeout_ms,
             on_room=self._wake_fetchers,
             lease_valid=self._session.lease_valid,
         )
-        try:
-            self._generation.start()
-        except BaseException:
-            self._session.close()
-            raise
         abandon_in_child(self)
 
     # -- streams

@@ -52,6 +52,12 @@ def test_member_registers_subscription_and_leaves(session: Any) -> None:
     assert session.server.children("/consumers/g/ids") == []
 
 
+def test_session_ends_where_the_cluster_cannot_be_used(session: Any) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        connector(**{"security.protocol": "SSL", "ssl.truststore.location": "/no/such/file"})
+    assert session.closed
+
+
 def test_second_creation_of_streams_is_refused(session: Any) -> None:
     with connector() as consumer:
         with pytest.raises(ClientError, match="create the message streams first"):
