@@ -106,7 +106,13 @@ def _find(key: str, group: str, known: Mapping[str, Callable[[], object]], name:
 
     points = entry_points(group=group)
     if name in points.names:
-        return points[name].load()
+        try:
+            return points[name].load()
+        # Importing runs the module's code, which may raise anything.
+        except Exception as error:
+            raise ConfigError(
+                f"{key}={name!r} is not allowed: its entry point cannot be imported ({error})"
+            ) from error
     listed = ", ".join([*(each for each in known if "." not in each), *sorted(points.names)])
     raise ConfigError(
         f"{key}={name!r} is not allowed: give package.module:Name, an entry point of {group}"

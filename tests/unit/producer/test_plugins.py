@@ -48,6 +48,16 @@ def test_entry_points_are_found_by_group_and_name(tmp_path, monkeypatch):
     assert resolve("encoder", "upper").to_bytes("b") == b"B"
 
 
+def test_broken_entry_point_is_refused_with_reason(tmp_path, monkeypatch):
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[zkbroker.encoders]\nlost = no.such.module:Name\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match="serializer.class='lost' .*cannot be imported"):
+        resolve("encoder", "lost")
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "message"),
     [
