@@ -21,7 +21,7 @@ from typing import Any
 from zkbroker.errors import ConfigError
 from zkbroker.security.sasl.oauthbearer import TokenRefused
 from zkbroker.security.sasl.pages import read_page
-from zkbroker.security.sasl.tokens import ClaimRules
+from zkbroker.security.sasl.tokens import MAX_TOKEN_CHARS, ClaimRules
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,6 @@ _ALGORITHMS = {
 _MAX_BYTES = 1024 * 1024
 _FETCH_TIMEOUT_S = 10.0
 _LEAST_PAUSE_S = 10.0
-_MAX_TOKEN_CHARS = 256 * 1024
 
 
 def read_url(url: str) -> bytes:
@@ -162,6 +161,7 @@ def _usable(published: Mapping[str, Any], jwt: Any) -> PublishedKey | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
 class SignedValidator:
     """Accepts tokens that a key of the issuer has signed.
 
@@ -171,12 +171,9 @@ class SignedValidator:
         now_s: the time of day, in seconds since 1970.
     """
 
-    def __init__(
-        self, keys: KeySet, rules: ClaimRules, now_s: Callable[[], float] = time.time
-    ) -> None:
-        self._keys = keys
-        self._rules = rules
-        self._now_s = now_s
+    keys: KeySet
+    rules: ClaimRules
+    now_s: Callable[[], float] = time.time
 
     def __call__(self, token: str) -> str:
         """Return the user that a token names.
@@ -186,11 +183,11 @@ class SignedValidator:
         """
         import jwt
 
-        if len(token) > _MAX_TOKEN_CHARS:
+        if len(token) > MAX_TOKEN_CHARS:
             raise TokenRefused("it is too long")
         try:
             key_id = jwt.get_unverified_header(token).get("kid")
-            key = self._keys.find(key_id)
+            key = self.keys.find(key_id)
             if key is None:
                 raise TokenRefused(f"it is signed by the key {key_id!r}, which is not published")
             signed = jwt.PyJWS().decode(token, key.key, algorithms=list(key.algorithms))
@@ -199,4 +196,4 @@ class SignedValidator:
             raise TokenRefused(f"its signature is not valid: {error}") from None
         if not isinstance(claims, dict):
             raise TokenRefused("its claims are not a JSON object")
-        return self._rules.user(claims, self._now_s())
+        return self.rules.user(claims, self.now_s())

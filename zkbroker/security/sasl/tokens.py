@@ -17,7 +17,7 @@ from typing import Any
 
 from zkbroker.security.sasl.oauthbearer import TokenRefused
 
-_MAX_TOKEN_CHARS = 256 * 1024
+MAX_TOKEN_CHARS = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,7 @@ class ClaimRules:
         return user
 
 
+@dataclass(frozen=True, slots=True)
 class UnsecuredValidator:
     """Accepts tokens without a signature, as genuine brokers do by default: for tests only.
 
@@ -87,9 +88,8 @@ class UnsecuredValidator:
         now_s: the time of day, in seconds since 1970.
     """
 
-    def __init__(self, rules: ClaimRules, now_s: Callable[[], float] = time.time) -> None:
-        self._rules = rules
-        self._now_s = now_s
+    rules: ClaimRules
+    now_s: Callable[[], float] = time.time
 
     def __call__(self, token: str) -> str:
         """Return the user that a token names.
@@ -97,14 +97,14 @@ class UnsecuredValidator:
         Raises:
             TokenRefused: the token is signed or malformed, or a claim breaks a rule.
         """
-        if len(token) > _MAX_TOKEN_CHARS:
+        if len(token) > MAX_TOKEN_CHARS:
             raise TokenRefused("it is too long")
         parts = token.split(".")
         if len(parts) != 3 or parts[2]:
             raise TokenRefused("it is not of the form header.claims. without a signature")
         if _json(parts[0]).get("alg") != "none":
             raise TokenRefused('its header does not say "alg":"none"')
-        return self._rules.user(_json(parts[1]), self._now_s())
+        return self.rules.user(_json(parts[1]), self.now_s())
 
 
 def unsecured_token(claims: Mapping[str, Any]) -> str:
