@@ -83,12 +83,8 @@ class CoordinatorConnection:
         self._backoff_s = backoff_ms / 1000
         self._attempt_s = None if attempt_timeout_ms is None else attempt_timeout_ms / 1000
         self._lane = lane
-        self._broker_id: int | None = None
-
-    @property
-    def broker_id(self) -> int | None:
+        self.broker_id: int | None = None
         """Broker id of the known coordinator; None where it has to be looked up."""
-        return self._broker_id
 
     def send(
         self, request: Any, lane: str | None = None, *, timeout_s: float | None = None
@@ -108,7 +104,7 @@ class CoordinatorConnection:
     def lost(self, error: ProtocolError) -> None:
         """Look the coordinator up again if the error says that it moved."""
         if error.code in MOVED:
-            self._broker_id = None
+            self.broker_id = None
 
     def ask(
         self,
@@ -163,7 +159,7 @@ class CoordinatorConnection:
     def _answer(self, request: Any, limit_s: float) -> Any:
         deadline = time.monotonic() + limit_s
         pending = self.send(request, timeout_s=limit_s)
-        asked = self._broker_id
+        asked = self.broker_id
         while (left_s := deadline - time.monotonic()) > _LOOK_AGAIN_S:
             if pending.wait(_LOOK_AGAIN_S):
                 break
@@ -188,13 +184,13 @@ class CoordinatorConnection:
         try:
             return self._find(lane, timeout_s)
         except ClientError as error:
-            self._broker_id = None
+            self.broker_id = None
             with contextlib.suppress(ZkbrokerError):  # the next try may find a broker
                 self._cluster.refresh()
             raise NetworkError(f"coordinator of {self._name}: {error}") from error
 
     def _find(self, lane: str, timeout_s: float | None) -> BrokerConnection:
-        broker_id = self._broker_id
+        broker_id = self.broker_id
         if broker_id is None:
             found = self._cluster.ask_any(self._find_question, timeout_s=timeout_s)
             if found.error_code:
@@ -203,7 +199,7 @@ class CoordinatorConnection:
             logger.info("coordinator found %s broker=%d", self._name, broker_id)
         limit_s = _CONNECT_S if timeout_s is None else min(_CONNECT_S, timeout_s)
         connection = self._cluster.connection(broker_id, lane, timeout_s=limit_s)
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         return connection
 
     def _find_question(self, asked: BrokerConnection, wait_s: float) -> FindCoordinatorResponse:

@@ -149,6 +149,28 @@ def fetch_offsets(
 # -- kept by the coordinator
 
 
+def ask_offsets(
+    coordinator: CoordinatorConnection,
+    group: str,
+    partitions: Iterable[PartitionKey],
+    *,
+    timeout_s: float,
+    stopping: Callable[[], bool] = lambda: False,
+) -> dict[PartitionKey, Committed | None]:
+    """Return the committed offsets of a group, None where nothing was committed.
+
+    Raises:
+        ProtocolError: refused, or the coordinator stayed out of reach.
+    """
+    wanted = list(partitions)
+    if not wanted:
+        return {}
+    response: OffsetFetchResponse = coordinator.ask(
+        fetch_request(group, wanted), timeout_s=timeout_s, error_of=fetch_error, stopping=stopping
+    )
+    return fetched_offsets(group, wanted, response)
+
+
 @dataclass(frozen=True, slots=True)
 class CoordinatorOffsets:
     """The offsets of one group in `__consumer_offsets`, for consumers outside the group.
@@ -190,15 +212,15 @@ class CoordinatorOffsets:
         Raises:
             ProtocolError: refused, or the coordinator stayed out of reach.
         """
-        if not partitions:
-            return {}
-        response: OffsetFetchResponse = self.coordinator.ask(
-            fetch_request(self.group, partitions),
-            timeout_s=self.timeout_s,
-            error_of=fetch_error,
-            stopping=self.stopping,
+        return _numbers(
+            ask_offsets(
+                self.coordinator,
+                self.group,
+                partitions,
+                timeout_s=self.timeout_s,
+                stopping=self.stopping,
+            )
         )
-        return _numbers(fetched_offsets(self.group, partitions, response))
 
 
 def _numbers(

@@ -22,7 +22,7 @@ from zkbroker.client.fetch import (
 )
 from zkbroker.client.group_offsets import CoordinatorOffsets, commit_offsets, fetch_offsets
 from zkbroker.client.list_offsets import list_offsets, one_offset, valid_range
-from zkbroker.config.fetching import FetchSettings
+from zkbroker.config.fetching import LIMIT_BYTES, FetchSettings
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.consumer.fetching.usable import Usable
 from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
@@ -42,7 +42,6 @@ from zkbroker.records import offset_after
 from zkbroker.runtime import Runtime, get_runtime
 from zkbroker.types import PartitionKey
 
-DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
 _OLDEST_WITH_LISTS_OF_OFFSETS = 0
 _COORDINATOR_BACKOFF_MS = 100
 
@@ -74,7 +73,7 @@ class SimpleConsumer:
         socket_timeout_ms: int = 30_000,
         buffer_bytes: int = 64 * 1024,
         client_id: str = "",
-        max_fetch_bytes: int = DEFAULT_LIMIT_BYTES,
+        max_fetch_bytes: int = LIMIT_BYTES,
         max_wait_ms: int = 100,
         fetch_version: int | None = None,
         read_committed: bool = False,

@@ -14,17 +14,15 @@ from zkbroker.client.coordinator import CoordinatorConnection
 from zkbroker.client.group_offsets import (
     NO_GENERATION,
     Committed,
+    ask_offsets,
     commit_error,
     commit_request,
-    fetch_error,
-    fetch_request,
-    fetched_offsets,
 )
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group.joining import Share
 from zkbroker.errors import ClientError, ErrorCode, ProtocolError, protocol_error
 from zkbroker.network.client.connection import Pending
-from zkbroker.protocol.messages import OffsetCommitRequest, OffsetFetchResponse
+from zkbroker.protocol.messages import OffsetCommitRequest
 from zkbroker.types import PartitionKey
 
 _TOO_LATE = frozenset(
@@ -80,15 +78,7 @@ class MemberOffsets:
         Raises:
             ProtocolError: refused, or the coordinator cannot be reached.
         """
-        wanted = list(partitions)
-        if not wanted:
-            return {}
-        response: OffsetFetchResponse = self._coordinator.ask(
-            fetch_request(self._group_id, wanted),
-            timeout_s=self._timeout_s,
-            error_of=fetch_error,
-        )
-        return fetched_offsets(self._group_id, wanted, response)
+        return ask_offsets(self._coordinator, self._group_id, partitions, timeout_s=self._timeout_s)
 
     def commit(self, offsets: Commits, share: Share | None, timeout_s: float) -> None:
         """Commit and wait.

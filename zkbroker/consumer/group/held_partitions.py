@@ -143,7 +143,7 @@ class HeldPartitions:
         """
         chunks = self._inbox.take_chunks(limit_bytes, self.paused)
         for chunk in chunks:
-            chunk.progress.delivered = chunk.next_offset - 1
+            chunk.progress.delivered = chunk.last_offset
         return chunks
 
     def hand_out(self) -> list[MessageAndMetadata]:

@@ -1,6 +1,7 @@
 """Queries of a consumer to the leaders: offsets by time, log starts and log ends."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
@@ -10,6 +11,7 @@ from zkbroker.types import PartitionKey
 OffsetsOf = Callable[[Iterable[PartitionKey]], Mapping[PartitionKey, int]]
 
 
+@dataclass(frozen=True, slots=True)
 class OffsetQueries:
     """Asks for offsets.
 
@@ -19,10 +21,9 @@ class OffsetQueries:
         timeout_s: how long to look for leaders.
     """
 
-    def __init__(self, cluster: Cluster, *, read_committed: bool, timeout_s: float) -> None:
-        self._cluster = cluster
-        self._read_committed = read_committed
-        self._timeout_s = timeout_s
+    cluster: Cluster
+    read_committed: bool = field(kw_only=True)
+    timeout_s: float = field(kw_only=True)
 
     def at_times(self, times: Mapping[PartitionKey, int]) -> dict[PartitionKey, int | None]:
         """Return the offset of the first message at or after a time, None without one.
@@ -34,10 +35,10 @@ class OffsetQueries:
             ProtocolError: a leader does not answer, or refuses.
         """
         return resolve_offsets(
-            self._cluster,
+            self.cluster,
             times,
-            read_committed=self._read_committed,
-            timeout_s=self._timeout_s,
+            read_committed=self.read_committed,
+            timeout_s=self.timeout_s,
         )
 
     def beginnings(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
@@ -53,8 +54,8 @@ class OffsetQueries:
 
     def _ends(self, times: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
         return resolve_or_end(
-            self._cluster,
+            self.cluster,
             times,
-            read_committed=self._read_committed,
-            timeout_s=self._timeout_s,
+            read_committed=self.read_committed,
+            timeout_s=self.timeout_s,
         )
