@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from zkbroker.client import Cluster
 from zkbroker.client.topic_settings import CLEANUP, MIN_ISR, topic_settings
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.errors import ClientError, ErrorCode, NetworkError, ZkbrokerError, protocol_error
+from zkbroker.errors import ErrorCode, NetworkError, ZkbrokerError, protocol_error
 from zkbroker.measures import TopicTable
 from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.batch import Batch, next_sequence
@@ -335,10 +335,6 @@ class Completion:
         logger.error("delivery failed %s messages=%d error=%s", where, len(futures), error)
 
     # -- time
-
-    def timed_out(self, where: str) -> ClientError:
-        """Return the exception for messages that got too old."""
-        return timed_out(where, self._config.delivery_timeout_ms, None, "")
 
     def expire(self, before: float) -> None:
         """Give up the waiting batches that began before a point in time."""

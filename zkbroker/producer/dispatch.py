@@ -10,6 +10,7 @@ network. Each exchange is completed exactly once.
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from zkbroker.client import Cluster
 from zkbroker.config.producer import ProducerConfig
@@ -29,6 +30,7 @@ _UNANSWERED_S = 2.0
 """How long a broker may take to answer before the leaders are looked up again."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Dispatcher:
     """The channels to brokers and the exchanges in flight on them.
 
@@ -36,34 +38,20 @@ class Dispatcher:
     the sender's loop; `make_channel` takes the arguments of `BrokerChannel`.
     """
 
-    def __init__(
-        self,
-        *,
-        config: ProducerConfig,
-        runtime: Runtime,
-        cluster: Cluster,
-        hooks: Hooks,
-        accumulator: Accumulator,
-        completion: Completion,
-        sequences: SequenceNumbers | None,
-        transactions: TransactionManager | None,
-        post: Callable[..., None],
-        make_channel: Callable[..., BrokerChannel],
-    ) -> None:
-        self._config = config
-        self._runtime = runtime
-        self._cluster = cluster
-        self._hooks = hooks
-        self._accumulator = accumulator
-        self._completion = completion
-        self._sequences = sequences
-        self._transactions = transactions
-        self._post = post
-        self._make_channel = make_channel
-        self._channels: dict[int, BrokerChannel] = {}
-        self.in_flight: set[Exchange] = set()
-        """Exchanges without an outcome."""
-        self.request_times = SharedHistogram()
+    config: ProducerConfig
+    runtime: Runtime
+    cluster: Cluster
+    hooks: Hooks
+    accumulator: Accumulator
+    completion: Completion
+    sequences: SequenceNumbers | None
+    transactions: TransactionManager | None
+    post: Callable[..., None]
+    make_channel: Callable[..., BrokerChannel]
+    in_flight: set[Exchange] = field(default_factory=set, init=False)
+    """Exchanges without an outcome."""
+    request_times: SharedHistogram = field(default_factory=SharedHistogram, init=False)
+    _channels: dict[int, BrokerChannel] = field(default_factory=dict, init=False)
 
     def close(self) -> None:
         """End the channels after the submitted exchanges."""
@@ -86,14 +74,14 @@ class Dispatcher:
         """
         while True:
             by_leader: dict[int, list[PartitionQueue]] = {}
-            for queue in self._accumulator.ready(now, hurry=hurry):
-                leader = self._cluster.leader(queue.topic, queue.partition)
+            for queue in self.accumulator.ready(now, hurry=hurry):
+                leader = self.cluster.leader(queue.topic, queue.partition)
                 if queue.in_flight and leader != queue.broker_id:
                     continue
                 if leader is None:
-                    self._completion.failed_attempt(
-                        self._accumulator.take(queue),
-                        self._cluster.no_leader(queue.topic, queue.partition),
+                    self.completion.failed_attempt(
+                        self.accumulator.take(queue),
+                        self.cluster.no_leader(queue.topic, queue.partition),
                     )
                 elif self._channel(leader).free:
                     by_leader.setdefault(leader, []).append(queue)
@@ -102,14 +90,14 @@ class Dispatcher:
                 sent |= self._send(leader, queues, now)
             if not sent:
                 break
-        if self._transactions is not None:
-            self._transactions.add_wanted()
+        if self.transactions is not None:
+            self.transactions.add_wanted()
 
     def _channel(self, broker_id: int) -> BrokerChannel:
         channel = self._channels.get(broker_id)
         if channel is None:
-            channel = self._channels[broker_id] = self._make_channel(
-                broker_id, self._cluster, self._runtime, self._config, self._exchange_done
+            channel = self._channels[broker_id] = self.make_channel(
+                broker_id, self.cluster, self.runtime, self.config, self._exchange_done
             )
         return channel
 
@@ -118,17 +106,17 @@ class Dispatcher:
         size = 0
         for queue in queues:
             batch = queue.batches[0]
-            if batches and size + batch.size > self._config.max_request_bytes:
+            if batches and size + batch.size > self.config.max_request_bytes:
                 break
-            if not batch.announced and not self._hooks.before_send(batch):
-                self._accumulator.discard(batch)
+            if not batch.announced and not self.hooks.before_send(batch):
+                self.accumulator.discard(batch)
                 continue
-            if self._transactions is not None and not self._admitted(self._transactions, batch):
+            if self.transactions is not None and not self._admitted(self.transactions, batch):
                 continue
-            if self._sequences is not None and not self._sequences.assign(queue, batch, now):
+            if self.sequences is not None and not self.sequences.assign(queue, batch, now):
                 continue
             queue.broker_id = leader
-            batches.append(self._accumulator.take(queue))
+            batches.append(self.accumulator.take(queue))
             size += batch.size
         if not batches:
             return False
@@ -143,7 +131,7 @@ class Dispatcher:
             return True
         error = transactions.unwanted()
         if error is not None:
-            self._completion.give_up(batch, error)
+            self.completion.give_up(batch, error)
             return False
         return transactions.admits((batch.topic, batch.partition))
 
@@ -151,19 +139,19 @@ class Dispatcher:
         # In the connection's reader task: stored batches are resolved here, without a detour.
         if exchange.sent and exchange.error is None:
             self.request_times.observe(time.monotonic() - exchange.started_at)
-        self._completion.resolve_stored(exchange)
-        self._post(self._complete, exchange)
+        self.completion.resolve_stored(exchange)
+        self.post(self._complete, exchange)
 
     def _complete(self, exchange: Exchange) -> None:
         self.in_flight.discard(exchange)
         self._channels[exchange.broker_id].outstanding -= 1
-        self._completion.complete(exchange)
+        self.completion.complete(exchange)
 
     # -- exchanges without an answer
 
     def check(self, now: float) -> None:
         """Close the connections of exchanges whose answer is overdue."""
-        timeout_s = self._config.request_timeout_ms / 1000
+        timeout_s = self.config.request_timeout_ms / 1000
         for exchange in list(self.in_flight):
             connection = exchange.connection
             if connection is None:
@@ -173,10 +161,10 @@ class Dispatcher:
                 connection.close(
                     NetworkError(
                         f"broker {exchange.broker_id} at {connection.address} did not "
-                        f"answer within request.timeout.ms={self._config.request_timeout_ms}"
+                        f"answer within request.timeout.ms={self.config.request_timeout_ms}"
                     )
                 )
-            elif self._sequences is not None and now > exchange.started_at + _MOVED_GRACE_S:
+            elif self.sequences is not None and now > exchange.started_at + _MOVED_GRACE_S:
                 # Sending again stores nothing twice. A leader may answer late; a hanging one never
                 # does.
                 if self._moved(exchange):
@@ -184,11 +172,11 @@ class Dispatcher:
                         NetworkError(f"broker {exchange.broker_id} leads none of it any more")
                     )
                 elif now > exchange.started_at + _UNANSWERED_S:
-                    self._completion.refresh(exchange.batches[0].topic)
+                    self.completion.refresh(exchange.batches[0].topic)
 
     def _moved(self, exchange: Exchange) -> bool:
         """Whether other brokers lead everything in an exchange by now."""
-        leader = self._cluster.leader
+        leader = self.cluster.leader
         return all(
             leader(batch.topic, batch.partition) not in (exchange.broker_id, None)
             for batch in exchange.batches

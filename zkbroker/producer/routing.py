@@ -13,12 +13,12 @@ from typing import Any
 
 from zkbroker.client import Cluster, Partitions
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.errors import ClientError, UnknownTopicOrPartition, ZkbrokerError
+from zkbroker.errors import UnknownTopicOrPartition, ZkbrokerError
 from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.cluster_metadata import ClusterMetadata
 from zkbroker.producer.errors import EncodingFailed, TopicUnavailable
 from zkbroker.producer.hooks import Fail, Hooks
-from zkbroker.producer.outcomes import cure_of, gave_up, may_pass
+from zkbroker.producer.outcomes import cure_of, gave_up, may_pass, timed_out
 from zkbroker.producer.partitioners import DefaultPartitioner, sees_whole_message
 from zkbroker.producer.queued_messages import Part, QueuedMessages
 from zkbroker.runtime import Runtime
@@ -295,12 +295,13 @@ class Router:
         ]
         return min(waiting, default=None)
 
-    def expire(self, before: float, error: Callable[[str], ClientError]) -> None:
+    def expire(self, before: float) -> None:
         """Fail the messages parked before a point in time."""
         for topic, parked in list(self._parked.items()):
             if parked.first_at < before:
                 del self._parked[topic]
-                self._fail(parked.parts, error(f"topic {topic}"))
+                timeout_ms = self._config.delivery_timeout_ms
+                self._fail(parked.parts, timed_out(f"topic {topic}", timeout_ms, None, ""))
 
     def parked(self) -> Iterator[QueuedMessages]:
         """Yield the messages of unknown topics."""

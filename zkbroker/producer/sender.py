@@ -303,7 +303,7 @@ class Sender:
         self._next_check = now + _CHECK_S
         self._dispatcher.check(now)
         before = now - self._config.delivery_timeout_ms / 1000
-        self._router.expire(before, self._completion.timed_out)
+        self._router.expire(before)
         self._completion.expire(before)
 
     # -- ends

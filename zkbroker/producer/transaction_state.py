@@ -48,6 +48,8 @@ class ProducerTransactionState:
         guard: held for a few steps, none of which waits.
 
     Attributes:
+        state: the present one.
+        failure: the error that prevents a commit; None without one.
         producer_id: given by the coordinator; with the epoch.
         added: partitions that the coordinator has in the transaction.
         groups: groups whose offsets it has in the transaction.
@@ -59,8 +61,8 @@ class ProducerTransactionState:
 
     def __init__(self, guard: Lock) -> None:
         self._guard = guard
-        self._state = State.NEW
-        self._error: TransactionAbortable | TransactionFatal | None = None
+        self.state = State.NEW
+        self.failure: TransactionAbortable | TransactionFatal | None = None
         self._unraised = False
         self._call = ""
         self.producer_id = -1
@@ -72,16 +74,6 @@ class ProducerTransactionState:
         self.end_sent = False
         self.committed = 0
         self.aborted = 0
-
-    @property
-    def state(self) -> State:
-        """The current state."""
-        return self._state
-
-    @property
-    def failure(self) -> TransactionAbortable | TransactionFatal | None:
-        """The error that prevents a commit; None without one."""
-        return self._error
 
     # -- calls of the user
 
@@ -112,7 +104,7 @@ class ProducerTransactionState:
         """
         with self._guard:
             self._usable()
-            if self._state is not State.NEW:
+            if self.state is not State.NEW:
                 raise self._invalid_state("init_transactions", "it is done once")
 
     def initialized(self, producer_id: int, producer_epoch: int) -> None:
@@ -120,7 +112,7 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             self.producer_id, self.producer_epoch = producer_id, producer_epoch
-            self._state = State.READY
+            self.state = State.READY
 
     def begin(self) -> None:
         """Begin a transaction.
@@ -130,9 +122,9 @@ class ProducerTransactionState:
         """
         with self._guard:
             self._check_not_failed()
-            if self._state is not State.READY:
+            if self.state is not State.READY:
                 raise self._invalid_state("begin", "commit() or abort() it first")
-            self._state = State.OPEN
+            self.state = State.OPEN
 
     def check_open(self, name: str) -> None:
         """Check that a transaction is open and has not failed.
@@ -143,7 +135,7 @@ class ProducerTransactionState:
         """
         with self._guard:
             self._check_not_failed()
-            if self._state is not State.OPEN:
+            if self.state is not State.OPEN:
                 raise self._invalid_state(name, "begin() first")
 
     def commit(self) -> None:
@@ -155,9 +147,9 @@ class ProducerTransactionState:
         """
         with self._guard:
             self._check_not_failed()
-            if self._state not in (State.OPEN, State.COMMITTING):
+            if self.state not in (State.OPEN, State.COMMITTING):
                 raise self._invalid_state("commit", "begin() first")
-            self._state = State.COMMITTING
+            self.state = State.COMMITTING
 
     def check_committing(self) -> None:
         """Check that the commit may continue.
@@ -176,26 +168,26 @@ class ProducerTransactionState:
         """
         with self._guard:
             self._usable()
-            if self._state is State.COMMITTING and self.end_sent:
+            if self.state is State.COMMITTING and self.end_sent:
                 raise InvalidTransactionState(
                     "abort() after a commit whose answer did not come: it may be committed. Call "
                     "commit() again, or close the producer and make a new one"
                 )
-            if self._state not in (State.OPEN, State.FAILED, State.COMMITTING, State.ABORTING):
+            if self.state not in (State.OPEN, State.FAILED, State.COMMITTING, State.ABORTING):
                 raise self._invalid_state("abort", "begin() first")
             self._unraised = False
-            self._state = State.ABORTING
+            self.state = State.ABORTING
 
     def finish(self) -> None:
         """Note that the transaction has ended."""
         with self._guard:
             self._usable()
-            if self._state is State.COMMITTING:
+            if self.state is State.COMMITTING:
                 self.committed += 1
             else:
                 self.aborted += 1
-            self._state = State.READY
-            self._error = None
+            self.state = State.READY
+            self.failure = None
             self.added, self.groups = set(), set()
             self.started = self.start_known = self.end_sent = False
 
@@ -204,23 +196,23 @@ class ProducerTransactionState:
     def fail(self, error: TransactionAbortable) -> bool:
         """Note an error that prevents a commit; return whether it is the first."""
         with self._guard:
-            if self._state not in (State.OPEN, State.COMMITTING) or self.end_sent:
+            if self.state not in (State.OPEN, State.COMMITTING) or self.end_sent:
                 return False
-            self._state, self._error, self._unraised = State.FAILED, error, True
+            self.state, self.failure, self._unraised = State.FAILED, error, True
             return True
 
     def break_off(self, error: TransactionFatal) -> bool:
         """Note an error that makes the producer unusable; return whether it is the first."""
         with self._guard:
-            if self._state in (State.BROKEN, State.CLOSED):
+            if self.state in (State.BROKEN, State.CLOSED):
                 return False
-            self._state, self._error, self._unraised = State.BROKEN, error, True
+            self.state, self.failure, self._unraised = State.BROKEN, error, True
             return True
 
     def close(self) -> None:
         """Take no more calls."""
         with self._guard:
-            self._state = State.CLOSED
+            self.state = State.CLOSED
 
     def abandon(self, guard: Lock) -> None:
         """Take no more calls in the child of a fork, where the guard may stay locked for ever."""
@@ -233,24 +225,24 @@ class ProducerTransactionState:
 
     def unraised(self) -> TransactionAbortable | TransactionFatal | None:
         """Return the error that no call has raised yet."""
-        return self._error if self._unraised else None
+        return self.failure if self._unraised else None
 
     def _usable(self) -> None:
-        if self._state is State.BROKEN:
-            assert isinstance(self._error, TransactionFatal)
+        if self.state is State.BROKEN:
+            assert isinstance(self.failure, TransactionFatal)
             self._unraised = False
-            raise self._error
-        if self._state is State.CLOSED:
+            raise self.failure
+        if self.state is State.CLOSED:
             raise ProducerClosed("the producer is closed: make a new one")
 
     def _check_not_failed(self) -> None:
         self._usable()
-        if self._state is State.FAILED:
-            assert isinstance(self._error, TransactionAbortable)
+        if self.state is State.FAILED:
+            assert isinstance(self.failure, TransactionAbortable)
             self._unraised = False
-            raise self._error
+            raise self.failure
 
     def _invalid_state(self, name: str, advice: str) -> InvalidTransactionState:
         return InvalidTransactionState(
-            f"{name}() of a producer that is {self._state.value}: {advice}"
+            f"{name}() of a producer that is {self.state.value}: {advice}"
         )

@@ -54,7 +54,7 @@ def test_broken_entry_point_is_refused_with_reason(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[zkbroker.encoders]\nlost = no.such.module:Name\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match="serializer.class='lost' .*cannot be imported"):
+    with pytest.raises(ConfigError, match=r"serializer.class='lost' .*cannot be imported"):
         resolve("encoder", "lost")
 
 
