@@ -21,8 +21,9 @@ from functools import partial
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.arguments import check_offset, check_streams
 from zkbroker.consumer.fetching.fetchers import Fetchers
-from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, ForkedConsumer, NotOwned
+from zkbroker.consumer.fetching.messages import Decoder, NotOwned
 from zkbroker.consumer.fetching.partition import lag
+from zkbroker.consumer.fetching.usable import Usable
 from zkbroker.consumer.streams.filters import TopicFilter, make_filter
 from zkbroker.consumer.streams.generation import ConsumerGeneration, Generation, Newer
 from zkbroker.consumer.streams.membership import Membership
@@ -67,8 +68,7 @@ class ConsumerConnector:
         self._fetchers: Fetchers | None = None
         self._keeper: OffsetKeeper | None = None
         self._listeners: list[OwnershipListener] = []
-        self._closed = False
-        self._refusal = ConsumerClosed("the connector was shut down")
+        self._usable = Usable("the connector was shut down")
         self._lock = self._runtime.lock()
         self._shut_down = self._runtime.event()
         self._session = ZkSession(
@@ -163,7 +163,7 @@ class ConsumerConnector:
     @property
     def closed(self) -> bool:
         """Whether `shutdown` was called."""
-        return self._closed
+        return self._usable.ended
 
     # -- positions
 
@@ -274,7 +274,8 @@ class ConsumerConnector:
             in_hand: whether the messages handed out last count as consumed.
         """
         with self._lock:
-            first, self._closed = not self._closed, True
+            first = not self._usable.ended
+            self._usable.end()
         if not first:
             self._shut_down.wait(timeout_s)
             return
@@ -302,8 +303,7 @@ class ConsumerConnector:
         logger.info("consumer shut down id=%s complete=%s", self.consumer_id, done)
 
     def abandon_after_fork(self) -> None:
-        """Refuse all use, of the streams too; called in the child of a fork."""
-        self._closed, self._refusal = True, ForkedConsumer()
+        """Wait for nothing that stayed with the parent; called in the child of a fork."""
         self._lock = self._runtime.lock()
         self._shut_down.set()
 
@@ -316,14 +316,13 @@ class ConsumerConnector:
     # -- parts
 
     def _make_parts(self) -> None:
-        if self._closed:
-            raise self._refusal
+        self._usable.check()
         if self._membership is not None:
             raise ClientError("this connector has made its streams; create another connector")
         config = self.config
         generation = self._generation
         self._fetchers = generation.fetchers()
-        self._keeper = generation.keeper(self.consumer_id, self._processed, lambda: self._closed)
+        self._keeper = generation.keeper(self.consumer_id, self._processed, lambda: self.closed)
         self._membership = Membership(
             config=config,
             runtime=self._runtime,
@@ -353,8 +352,7 @@ class ConsumerConnector:
         self._rebalancer.start()
 
     def _member(self) -> Membership:
-        if self._closed:
-            raise self._refusal
+        self._usable.check()
         if self._membership is None:
             raise ClientError("create the message streams first")
         return self._membership

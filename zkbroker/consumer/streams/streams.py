@@ -5,12 +5,14 @@ filter all topics share the same streams, kept here under the topic None.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 
 from zkbroker.consumer.fetching.messages import Decoder
 from zkbroker.consumer.streams.stream import KafkaStream
 from zkbroker.runtime import Runtime
 
 
+@dataclass(eq=False)
 class Streams(Iterable[KafkaStream]):
     """All streams of a member.
 
@@ -21,19 +23,12 @@ class Streams(Iterable[KafkaStream]):
         lease_valid: whether the member's ZooKeeper session may still be alive.
     """
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        *,
-        timeout_ms: int,
-        on_room: Callable[[], None],
-        lease_valid: Callable[[], bool],
-    ) -> None:
-        self._runtime = runtime
-        self._timeout_ms = timeout_ms
-        self._on_room = on_room
-        self._lease_valid = lease_valid
-        self._streams: dict[tuple[str | None, int], KafkaStream] = {}
+    runtime: Runtime
+    _: KW_ONLY
+    timeout_ms: int
+    on_room: Callable[[], None]
+    lease_valid: Callable[[], bool]
+    _streams: dict[tuple[str | None, int], KafkaStream] = field(default_factory=dict, init=False)
 
     def make(
         self,
@@ -45,12 +40,12 @@ class Streams(Iterable[KafkaStream]):
         """Make the streams of a topic, or of all topics of a filter (None)."""
         made = [
             KafkaStream(
-                self._runtime,
-                timeout_ms=self._timeout_ms,
+                self.runtime,
+                timeout_ms=self.timeout_ms,
                 key_decoder=key_decoder,
                 value_decoder=value_decoder,
-                on_room=self._on_room,
-                lease_valid=self._lease_valid,
+                on_room=self.on_room,
+                lease_valid=self.lease_valid,
             )
             for _ in range(count)
         ]
