@@ -24,10 +24,10 @@ from spark_loader.lake.table_files import (
     partition_values,
 )
 from spark_loader.lake.table_format import CONTENT, Change, CommitLost, Hours
+from spark_loader.reading.columns import place_column
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LakeFileSystem, join
 from spark_loader.storage.table_log import LOG, TableLog
-from zkbroker.types import Partition07
 
 _CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",
@@ -304,13 +304,9 @@ def predicate(cuts: Mapping[TopicPartition, int]) -> str:
     """Return a SQL condition for rows at or beyond an offset of their partition."""
     return " OR ".join(
         f'("topic" = \'{source.topic}\' AND "partition" = {int(source.partition)} AND '
-        f'"{_column(source)}" >= {cut})'
+        f'"{place_column(source)}" >= {cut})'
         for source, cut in sorted(cuts.items())
     )
-
-
-def _column(source: TopicPartition) -> str:
-    return "position" if isinstance(source.partition, Partition07) else "offset"
 
 
 def require_library() -> Any:

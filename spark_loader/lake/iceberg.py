@@ -42,12 +42,11 @@ from spark_loader.lake.table_files import (
     partition_values,
 )
 from spark_loader.lake.table_format import CONTENT, Change, CommitLost, Hours
-from spark_loader.reading.columns import POSITION
+from spark_loader.reading.columns import place_column
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.rows import ParquetRows
 from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import HashingFile, LakeFileSystem, join
-from zkbroker.types import Partition07
 
 _NAME_MAPPING = "schema.name-mapping.default"
 _PROPERTIES = {
@@ -368,9 +367,8 @@ def _beyond(
     found = pa.chunked_array([pa.array([False] * rows.num_rows)])
     for source, cut in cuts.items():
         if source.topic == place["topic"]:
-            column = POSITION if isinstance(source.partition, Partition07) else "offset"
             mine = pc.equal(rows.column("partition"), int(source.partition))
-            beyond = pc.greater_equal(rows.column(column), cut)
+            beyond = pc.greater_equal(rows.column(place_column(source)), cut)
             found = pc.or_(found, pc.and_(mine, beyond))
     return found
 

@@ -10,7 +10,7 @@ Invariant, as in `RangeReader`: every byte of the range is accounted for once, b
 its entry, as an empty wrapper or as part of a damaged entry.
 """
 
-from typing import Any
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from spark_loader.errors import LoadError
 from spark_loader.lake.ledger import Gap
 from spark_loader.reading.columns import POSITION, arrow_schema, in_microseconds
 from spark_loader.reading.damage import MOST_RAW_BYTES, DamagedEntry
-from spark_loader.reading.reader import ABSENT, Fetched, Fetcher, Piece, RangeReader
+from spark_loader.reading.reader import ABSENT, Fetched, Piece, RangeReader
 from spark_loader.reading.splits import OffsetRange
 from zkbroker.errors import CorruptMessage
 from zkbroker.records.legacy07 import messages, read_entry
@@ -26,6 +26,7 @@ from zkbroker.records.legacy07 import messages, read_entry
 _NO_TIME = -1
 
 
+@dataclass
 class RangeReader07(RangeReader):
     """Reads ranges of bytes through a fetcher; arguments as of `RangeReader`.
 
@@ -33,10 +34,10 @@ class RangeReader07(RangeReader):
         positions: whether batches have the column `position`.
     """
 
-    def __init__(self, fetcher: Fetcher, *, positions: bool, **options: Any) -> None:
-        super().__init__(fetcher, **options)
-        self._positions = positions
-        self._schema = arrow_schema(headers=options.get("headers", False), positions=positions)
+    positions: bool = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._schema = arrow_schema(headers=self.headers, positions=self.positions)
 
     def _decode(
         self, wanted: OffsetRange, position: int, fetched: Fetched
@@ -100,9 +101,9 @@ class RangeReader07(RangeReader):
             in_microseconds(times),
             pa.repeat(pa.scalar(_NO_TIME, pa.int32()), count),
         ]
-        if self._headers:
+        if self.headers:
             arrays.append(pa.nulls(count, self._schema.field("headers").type))
-        if self._positions:
+        if self.positions:
             assert self._schema.names[-1] == POSITION
             arrays.append(pa.array(rows.positions, pa.int64()))
         pieces.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

@@ -12,7 +12,7 @@ not delay others: the run is published without it, then the error is raised.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from spark_loader.causes import cause_of
@@ -38,45 +38,37 @@ from zkbroker.errors import ZkbrokerError
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Run:
     """One run, from its plan to its commit."""
 
-    def __init__(
-        self,
-        spark: SparkWhenNeeded,
-        checkpoints: Checkpoints,
-        view: SourceCluster,
-        access: Access,
-        report: Callback,
-    ) -> None:
-        self._spark = spark
-        self._checkpoints = checkpoints
-        self._fs = checkpoints.filesystem
-        self._view = view
-        self._access = access
-        self._report = report
+    spark: SparkWhenNeeded
+    checkpoints: Checkpoints
+    view: SourceCluster
+    access: Access
+    report: Callback
 
     def load(self, options: LoadOptions) -> LoadResult:
         """Make a plan or resume the unfinished one; run the mappers that are left; publish."""
-        self._report(Progress(stage="plan"))
-        latest = self._checkpoints.table.latest()
+        self.report(Progress(stage="plan"))
+        latest = self.checkpoints.table.latest()
         if latest is not None:
             # Repeated in case the last run was stopped just before. Only these topics: another load
             # may have committed later offsets of others.
             mine = {tp: at for tp, at in latest.positions.items() if tp.topic in options.topics}
             self._commit_group(options.group, mine)
-        require_fitting(self._checkpoints, options.columns)
+        require_fitting(self.checkpoints, options.columns)
         troubles: list[LoadError] = []
-        plan = self._checkpoints.unfinished(options.topics)
+        plan = self.checkpoints.unfinished(options.topics)
         resumed = plan is not None
         if plan is None:
-            plan, held = make_plan(self._checkpoints.next_run(), options, self._view, latest)
+            plan, held = make_plan(self.checkpoints.next_run(), options, self.view, latest)
             troubles.extend(held)
             if plan is None:
                 raise_first(troubles)
-                self._report(Progress(stage="done"))
+                self.report(Progress(stage="done"))
                 return LoadResult()
-            plan = self._checkpoints.write_plan(plan)
+            plan = self.checkpoints.write_plan(plan)
         adopted = self._finished(plan)
         logger.info(
             "load planned run=%d mappers=%d done=%d resumed=%s",
@@ -86,7 +78,7 @@ class Run:
             resumed,
         )
         counted, outcomes = self._map(plan, options, set(adopted))
-        self._report(counted)
+        self.report(counted)
         found = [
             trouble
             for each in sorted(outcomes, key=lambda outcome: outcome.mapper)
@@ -103,7 +95,7 @@ class Run:
             run=plan.run,
             rows=entry.rows,
             bytes=entry.size_bytes,
-            files=tuple(join(self._checkpoints.output, each) for each in paths),
+            files=tuple(join(self.checkpoints.output, each) for each in paths),
             ranges=entry.ranges,
             gaps=entry.gaps,
             quarantined=sum(each.rows for each in entry.quarantined),
@@ -111,7 +103,7 @@ class Run:
             adopted=len(adopted),
             lag=_lag(plan, entry.positions),
         )
-        self._report(replace(counted, stage="done", rows=entry.rows, lag=result.lag))
+        self.report(replace(counted, stage="done", rows=entry.rows, lag=result.lag))
         raise_first(troubles, result)
         return result
 
@@ -119,23 +111,29 @@ class Run:
         """Return the mappers whose offsets are there and whose files are whole."""
         done = []
         for mapper in range(len(plan.mappers)):
-            offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
+            offsets = self.checkpoints.mapper_offsets(plan.run, mapper)
             if offsets is None:
                 continue
             if self._are_there(offsets):
                 done.append(mapper)
             else:
                 logger.warning("mapper files are gone run=%d mapper=%d", plan.run, mapper)
-                self._checkpoints.forget_mapper(plan.run, mapper)
+                self.checkpoints.forget_mapper(plan.run, mapper)
         return done
 
     def _are_there(self, done: MapperOffsets) -> bool:
-        output = self._checkpoints.output
+        output = self.checkpoints.output
         for table_file in done.tabled:
-            if self._fs.size(join(output, table_file.path)) != table_file.size_bytes:
+            if (
+                self.checkpoints.filesystem.size(join(output, table_file.path))
+                != table_file.size_bytes
+            ):
                 return False
         for each in [*done.files, *done.quarantined]:
-            sizes = (self._fs.size(join(output, path)) for path in (each.staged, each.path))
+            sizes = (
+                self.checkpoints.filesystem.size(join(output, path))
+                for path in (each.staged, each.path)
+            )
             if each.size_bytes not in sizes:
                 return False
         return True
@@ -148,12 +146,12 @@ class Run:
         left = [mapper for mapper in range(len(plan.mappers)) if mapper not in done]
         planned = sum(each.size for each in plan.ranges)
         lag = _lag(plan, plan.positions)
-        context = self._spark.session().sparkContext if left else None
+        context = self.spark.session().sparkContext if left else None
         host = "127.0.0.1"
         if context is not None:
             host = context.getConf().get("spark.driver.host", host)
         listener = ProgressListener(
-            host, plan.run, planned, lag, len(plan.mappers), self._report, len(done)
+            host, plan.run, planned, lag, len(plan.mappers), self.report, len(done)
         )
         listener.start()
         try:
@@ -175,7 +173,7 @@ class Run:
         connect = replace(
             options.connect(),
             zookeeper=None,
-            bootstrap=self._view.bootstrap(),
+            bootstrap=self.view.bootstrap(),
             read_committed=plan.read_committed,
         )
         sink = SinkOptions(
@@ -194,9 +192,9 @@ class Run:
                 mapper=mapper,
                 ranges=plan.mappers[mapper],
                 policies=tuple(options.policy(each.source) for each in plan.mappers[mapper]),
-                output=self._checkpoints.output,
-                filesystem=self._fs,
-                access=self._access,
+                output=self.checkpoints.output,
+                filesystem=self.checkpoints.filesystem,
+                access=self.access,
                 connect=connect,
                 sink=sink,
                 headers=options.headers,
@@ -219,7 +217,7 @@ class Run:
         in_trouble = {each.mapper for each in outcomes if each.troubles}
         written: dict[int, MapperOffsets] = {}
         for mapper in range(len(plan.mappers)):
-            offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
+            offsets = self.checkpoints.mapper_offsets(plan.run, mapper)
             if offsets is not None:
                 written[mapper] = offsets
             elif mapper not in in_trouble:
@@ -231,7 +229,7 @@ class Run:
         tabled = [each for offsets in done for each in offsets.tabled]
         files = [each for offsets in done for each in offsets.files]
         quarantined = [each for offsets in done for each in offsets.quarantined]
-        self._checkpoints.unstage([*files, *quarantined])
+        self.checkpoints.unstage([*files, *quarantined])
         ranges = merge_ranges(each for offsets in done for each in offsets.ranges)
         positions = dict(plan.positions)
         for gap in plan.gaps:
@@ -258,10 +256,10 @@ class Run:
         )
         schema = schema_from_texts(offsets.schema for offsets in done)
         try:
-            self._checkpoints.table.commit(entry, tabled, schema, since=plan.positions)
+            self.checkpoints.table.commit(entry, tabled, schema, since=plan.positions)
         except CheckpointError:
             # Another run was published first: this run's files can never count.
-            self._checkpoints.give_up(plan)
+            self.checkpoints.give_up(plan)
             raise
         try:
             self._commit_group(options.group, positions)
@@ -271,12 +269,12 @@ class Run:
                 f"{options.group} could not be committed; the next run commits them: {error}"
             ) from error
         # Every mapper has its offsets, so no attempt still under way can count.
-        self._checkpoints.clear_staging(plan.run)
+        self.checkpoints.clear_staging(plan.run)
         return entry
 
     def _commit_group(self, group: str, positions: dict[TopicPartition, int]) -> None:
         if group and positions:
-            self._view.commit_group_offsets(group, positions)
+            self.view.commit_group_offsets(group, positions)
 
 
 def published_mappers(plan: Plan, done: Mapping[int, tuple[OffsetRange, ...]]) -> list[int]:

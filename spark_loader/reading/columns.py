@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import joined, minus, runs
 from zkbroker.records import Columns
+from zkbroker.types import Partition07
 
 _LAST_MS = (2**63 - 1) // 1000
 _HEADERS = pa.list_(
@@ -20,6 +21,11 @@ _HEADERS = pa.list_(
 
 POSITION = "position"
 """Column of a load from Kafka 0.7: where the log entry of a row begins."""
+
+
+def place_column(source: TopicPartition) -> str:
+    """Return the column that says where in its log a row of a partition begins."""
+    return POSITION if isinstance(source.partition, Partition07) else "offset"
 
 
 def arrow_schema(*, headers: bool, positions: bool = False) -> pa.Schema:

@@ -15,7 +15,7 @@ from functools import cache
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.config.schema import options
+from zkbroker.config.schema import keys
 from zkbroker.config.security import is_security
 from zkbroker.errors import ConfigError
 
@@ -61,6 +61,7 @@ _NAMES = (
     "transactionalIdPrefix",
     "zookeeper.connect",
 )
+_PLAIN_NAMES = frozenset(each.lower() for each in _NAMES)
 OF_READS = frozenset(
     each.lower()
     for each in _NAMES
@@ -89,7 +90,7 @@ def check_names(given: Iterable[str], refused: Mapping[str, str]) -> list[str]:
     for key in sorted(given):
         if key in refused:
             raise ConfigError(f"{key} is not supported: {refused[key]}")
-        if key in OF_KAFKA or key in _OF_SPARK or key in _plain_names():
+        if key in OF_KAFKA or key in _OF_SPARK or key in _PLAIN_NAMES:
             continue
         if not key.startswith("kafka."):
             raise ConfigError(f"there is no option {key}{_meant(key)}")
@@ -112,18 +113,7 @@ def _meant(key: str) -> str:
 
 
 @cache
-def _plain_names() -> frozenset[str]:
-    return frozenset(each.lower() for each in _NAMES)
-
-
-@cache
 def _client_keys() -> frozenset[str]:
     """Return the settings of Kafka's own clients that zkbroker's clients know."""
-    return frozenset(
-        key
-        for config in (ConsumerConfig, GroupConsumerConfig, ProducerConfig)
-        for key in (
-            *getattr(config, "IGNORED", {}),
-            *(key for _, option in options(config) for key, _ in option.keys),
-        )
-    )
+    configs = (ConsumerConfig, GroupConsumerConfig, ProducerConfig)
+    return keys(*configs).union(*(each.IGNORED for each in configs))

@@ -10,7 +10,7 @@ Invariant: `RangeReader` accounts for every offset of the range exactly once, ro
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
@@ -75,6 +75,7 @@ class Fetcher(Protocol):
 Piece: TypeAlias = pa.RecordBatch | Gap | DamagedEntry
 
 
+@dataclass
 class RangeReader:
     """Reads offset ranges through a fetcher.
 
@@ -88,25 +89,17 @@ class RangeReader:
         advice: the remedy in the message of a DataLoss.
     """
 
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        *,
-        fetch_bytes: int,
-        headers: bool = False,
-        on_out_of_range: str = "fail",
-        keep_damaged: bool = False,
-        verify_crc: bool = True,
-        advice: str = POLICY_ADVICE,
-    ) -> None:
-        self._fetcher = fetcher
-        self._fetch_bytes = fetch_bytes
-        self._headers = headers
-        self._policy = on_out_of_range
-        self._keep_damaged = keep_damaged
-        self._verify_crc = verify_crc
-        self._advice = advice
-        self._schema = arrow_schema(headers=headers)
+    fetcher: Fetcher
+    _: KW_ONLY
+    fetch_bytes: int
+    headers: bool = False
+    on_out_of_range: str = "fail"
+    keep_damaged: bool = False
+    verify_crc: bool = True
+    advice: str = POLICY_ADVICE
+
+    def __post_init__(self) -> None:
+        self._schema = arrow_schema(headers=self.headers)
 
     def read(self, wanted: OffsetRange) -> Iterator[Piece]:
         """Yield batches, and a `Gap` or `DamagedEntry` wherever offsets have no record.
@@ -117,9 +110,9 @@ class RangeReader:
                 is off; the message names partition and offsets.
         """
         position = wanted.start
-        fetch_bytes = self._fetch_bytes
+        fetch_bytes = self.fetch_bytes
         empty = partial = 0
-        pending = self._fetcher.send(wanted.source, position, fetch_bytes) if wanted.size else None
+        pending = self.fetcher.send(wanted.source, position, fetch_bytes) if wanted.size else None
         while pending is not None:
             try:
                 fetched = pending()
@@ -160,7 +153,7 @@ class RangeReader:
                     # This is the rest of the log, and still the entry is not whole.
                     cut = self._cut_off(wanted, position, fetched.records)
                     yield cut
-                    position, partial, fetch_bytes = cut.until, 0, self._fetch_bytes
+                    position, partial, fetch_bytes = cut.until, 0, self.fetch_bytes
                 else:
                     partial = size
                     fetch_bytes *= 2
@@ -174,7 +167,7 @@ class RangeReader:
     def _next(self, wanted: OffsetRange, position: int, fetch_bytes: int) -> PendingFetch | None:
         if position >= wanted.until:
             return None
-        return self._fetcher.send(wanted.source, position, fetch_bytes)
+        return self.fetcher.send(wanted.source, position, fetch_bytes)
 
     def _lost(self, wanted: OffsetRange, position: int, error: OffsetOutOfRange) -> Gap:
         """Return the offsets that the policy gives up.
@@ -185,14 +178,16 @@ class RangeReader:
         earliest = error.earliest if error.earliest is not None else position
         latest = error.latest if error.latest is not None else wanted.until
         if position < earliest:
-            until = wanted.until if self._policy == "latest" else min(earliest, wanted.until)
+            until = (
+                wanted.until if self.on_out_of_range == "latest" else min(earliest, wanted.until)
+            )
             cause = f"deleted from the log, which begins at offset {earliest}"
         else:
             until = wanted.until
             cause = f"beyond the log, which ends at offset {latest}: it was cut or created again"
         gap = Gap(wanted.topic, wanted.partition, position, until, cause)
-        if self._policy == "fail":
-            raise DataLoss(f"{gap}. {self._advice}")
+        if self.on_out_of_range == "fail":
+            raise DataLoss(f"{gap}. {self.advice}")
         return gap
 
     def _decode(
@@ -208,7 +203,7 @@ class RangeReader:
                     position,
                     fetched.high_watermark,
                     fetched.aborted,
-                    verify_crc=self._verify_crc,
+                    verify_crc=self.verify_crc,
                 )
                 if seen is None:
                     return self._decode_by_entry(wanted, position, fetched)
@@ -235,8 +230,8 @@ class RangeReader:
             records,
             start_offset=start,
             end_offset=until,
-            verify_crc=self._verify_crc,
-            headers=self._headers,
+            verify_crc=self.verify_crc,
+            headers=self.headers,
         )
 
     def _decode_by_entry(
@@ -277,7 +272,7 @@ class RangeReader:
         Raises:
             DamagedLog: they are not.
         """
-        if self._keep_damaged:
+        if self.keep_damaged:
             return entry
         raise DamagedLog(
             f"{wanted.source} [{entry.start}, {entry.until}): the entry of the log is damaged: "
