@@ -78,7 +78,7 @@ class Cluster:
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         if isinstance(source, ZooKeeperSource):
-            source.runtime = source.runtime or self.runtime
+            source.runtime = self.runtime
             source.protocol = security.protocol
         self._connections = Connections(self.runtime, self._dial, connect_timeout_ms / 1000 + 1)
         self._any_broker = AnyBroker(self._connections, request_timeout_ms / 1000, patience_s)

@@ -49,9 +49,11 @@ class ZooKeeperSource:
         session: a started session to use instead; it is not closed here.
         session_timeout_ms: of the session made here.
         connect_timeout_ms: how long `start` waits for ZooKeeper.
-        runtime: of the session made here; the cluster passes its own when None.
-        protocol: security protocol of the listeners to use; the cluster passes its own.
         security: of the session made here.
+
+    Attributes:
+        runtime: of the session made here; the cluster sets its own, as the next.
+        protocol: security protocol of the listeners to use.
     """
 
     def __init__(
@@ -61,18 +63,16 @@ class ZooKeeperSource:
         session: ZkSession | None = None,
         session_timeout_ms: int = 6_000,
         connect_timeout_ms: int = 6_000,
-        runtime: Runtime | None = None,
-        protocol: str = PLAINTEXT,
         security: ZooKeeperSecurity = UNPROTECTED,
     ) -> None:
-        self.protocol = protocol
+        self.protocol = PLAINTEXT
         self._security = security
         if bool(connect) == (session is not None):
             raise RegistryError("give a ZooKeeper address or a session, and not both")
         self._connect = connect
         self._session_timeout_ms = session_timeout_ms
         self._connect_timeout_ms = connect_timeout_ms
-        self.runtime = runtime
+        self.runtime: Runtime | None = None
         self._own: ZkSession | None = None
         self._given = session
         self._changed: Settable | None = None

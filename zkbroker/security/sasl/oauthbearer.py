@@ -16,7 +16,7 @@ from typing import Protocol
 from zkbroker.errors import ZkbrokerError
 from zkbroker.security.sasl import OAUTHBEARER
 from zkbroker.security.sasl.mechanism import LoginRefused, invalid_credentials
-from zkbroker.security.sasl.scram import escaped_name, unescaped_name
+from zkbroker.security.sasl.scram import unescaped_name
 
 _CONTROL_A = b"\x01"
 _FIRST = re.compile(r"n,(?:a=(?P<id>[^,]+))?,\x01(?P<pairs>(?:[^\x01]+\x01)+)\x01")
@@ -105,15 +105,11 @@ class OAuthBearerClient:
     Args:
         token: as it was issued.
         extensions: names (letters) → values, sent with the token.
-        authorization_id: the user to act as, which must be the token's.
     """
 
-    def __init__(
-        self, token: str, extensions: Mapping[str, str] | None = None, authorization_id: str = ""
-    ) -> None:
+    def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
         self._token = token
         self._extensions = dict(extensions or {})
-        self._authorization_id = authorization_id
         self.failure: str | None = None
         """The status with which the broker refused the token, None if it did not."""
 
@@ -124,10 +120,9 @@ class OAuthBearerClient:
 
     def first(self) -> bytes:
         """Return the message with the token."""
-        as_user = f"a={escaped_name(self._authorization_id)}" if self._authorization_id else ""
         pairs = {"auth": f"Bearer {self._token}", **self._extensions}
         said = "".join(f"{key}={value}\x01" for key, value in pairs.items())
-        return f"n,{as_user},\x01{said}\x01".encode()
+        return f"n,,\x01{said}\x01".encode()
 
     def evaluate(self, token: bytes) -> bytes | None:
         """Process the empty answer, or answer a refusal with the byte that ends the exchange.
