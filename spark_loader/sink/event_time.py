@@ -7,6 +7,7 @@ Invariant: every record gets either a time or a reason why it has none; nothing 
     zone given (UTC by default).
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -161,7 +162,8 @@ def parser(event_time: EventTime) -> Callable[[str], int]:
                 when = datetime.strptime(text, layout)  # noqa: DTZ007
         except ValueError:
             if layout == "" and text.strip().lstrip("-").replace(".", "", 1).isdecimal():
-                return _bare_number(float(text))
+                with contextlib.suppress(OverflowError):  # of hundreds of digits
+                    return _bare_number(float(text))
             raise TimeError(f"not a time: {text[:60]!r}") from None
         return to_ms(when if when.tzinfo else when.replace(tzinfo=zone))
 

@@ -62,6 +62,7 @@ def test_text_without_zone_uses_given_zone():
         (b'{"meta":3}', "no field meta.at"),
         (b'{"meta":{"at":true}}', "holds no time"),
         (b'{"meta":{"at":"soon"}}', "not a time"),
+        (b'{"meta":{"at":"' + b"9" * 400 + b'"}}', "not a time"),
         (b"not json", "not JSON"),
         (b"\xff", "not JSON"),
         (None, "no value"),
