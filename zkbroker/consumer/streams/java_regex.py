@@ -16,6 +16,7 @@ Rule: names of topics are ASCII, so every character class is reduced to a set of
 
 import re
 import string
+import sys
 
 from zkbroker.errors import ConfigError
 
@@ -250,7 +251,10 @@ class _Translator:
                 raise self._error(f"bad escape \\{kind}")
             self._at = match.end()
             digits = next(group for group in match.groups() if group is not None)
-            return frozenset(chr(int(digits, 8 if kind == "0" else 16))), False
+            code = int(digits, 8 if kind == "0" else 16)
+            if code > sys.maxunicode:
+                raise self._error(f"bad escape \\{kind}")
+            return frozenset(chr(code)), False
         if kind.isascii() and kind.isalnum():
             raise self._error(f"bad escape \\{kind}")
         return frozenset(kind), False

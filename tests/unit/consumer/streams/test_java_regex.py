@@ -78,6 +78,8 @@ def test_java_expression_matches(expression: str, matching: list[str], others: l
         (r"\p{Alpha", "unclosed name"),
         (r"\y", "bad escape"),
         (r"\xz", "bad escape"),
+        (r"\x{110000}", "bad escape"),
+        (r"\x{FFFFFFFFFF}", "bad escape"),
         ("a\\", "lone backslash"),
         ("(?P<a>b)", "unknown kind of group"),
         ("(?<1a>b)", "bad name of a group"),
