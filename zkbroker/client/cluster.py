@@ -96,7 +96,11 @@ class Cluster:
             ZkbrokerError: the source cannot be reached; says what to change.
         """
         if not self._started:
-            self._reader.start(self._any_broker)
+            try:
+                self._reader.start(self._any_broker)
+            except BaseException:
+                self._connections.drop(lambda address: True)
+                raise
             self._started = True
         return self
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, static_cluster
-from zkbroker.client import BrokerUnavailable
+from zkbroker.client import BrokerUnavailable, Cluster, StaticSource
 from zkbroker.errors import ClientError, LeaderNotAvailable
 from zkbroker.protocol import ApiKey
 
@@ -22,6 +22,20 @@ def test_static_list_finds_brokers_partitions_and_leaders(runtime):
             assert cluster.leader("t", 2) is None
             assert cluster.leader("other", 0) is None
             assert cluster.topics() == ["t"]
+
+
+def test_start_that_fails_leaves_no_connection_open():
+    class Unreadable(StaticSource):
+        def read(self, topics):
+            super().read(topics)
+            self.connection = self._brokers.ask(lambda connection, _: connection, self._known)
+            raise ClientError("unreadable")
+
+    with FakeCluster(1) as fake:
+        source = Unreadable(fake.addresses)
+        with pytest.raises(ClientError, match="unreadable"):
+            Cluster(source).start()
+        assert source.connection.closed
 
 
 def test_refresh_shows_added_partitions():
