@@ -122,18 +122,12 @@ class Run:
         return done
 
     def _are_there(self, done: MapperOffsets) -> bool:
-        output = self.checkpoints.output
+        output, filesystem = self.checkpoints.output, self.checkpoints.filesystem
         for table_file in done.tabled:
-            if (
-                self.checkpoints.filesystem.size(join(output, table_file.path))
-                != table_file.size_bytes
-            ):
+            if filesystem.size(join(output, table_file.path)) != table_file.size_bytes:
                 return False
         for each in [*done.files, *done.quarantined]:
-            sizes = (
-                self.checkpoints.filesystem.size(join(output, path))
-                for path in (each.staged, each.path)
-            )
+            sizes = (filesystem.size(join(output, path)) for path in (each.staged, each.path))
             if each.size_bytes not in sizes:
                 return False
         return True
