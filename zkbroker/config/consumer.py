@@ -39,9 +39,8 @@ _DEFAULTS_OF_0_7 = {
 class Strategy(Str):
     """One of the choices, or an import path."""
 
-    def check(self, value: Any) -> None:
-        if not (isinstance(value, str) and is_import_path(value)):
-            Str.check(self, value)
+    def accepts(self, value: Any) -> bool:
+        return Str.accepts(self, value) or (isinstance(value, str) and is_import_path(value))
 
     @property
     def allowed(self) -> str:

@@ -34,6 +34,7 @@ NEVER = 2**63 - 1
 _HOUR_MS = 3_600_000
 _WEEK_MS = 168 * _HOUR_MS
 
+_FORMATS = ("producer", "0", "1", "2")
 _VERSION = re.compile(r"(?:(0)\.(\d+)|([1-9]\d*)\.\d+)(?:[.\-].*)?$")
 
 _THROTTLED = re.compile(r"|\*|\d{1,9}:\d{1,9}(?:\s*,\s*\d{1,9}:\d{1,9})*")
@@ -69,10 +70,8 @@ class MessageFormat:
     def parse(self, text: str) -> str:
         return text.strip()
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, str):
-            raise ValueError
-        magic_of_format(value)
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and (value in _FORMATS or _VERSION.match(value) is not None)
 
     @property
     def allowed(self) -> str:
@@ -86,9 +85,8 @@ class CleanupPolicy:
     def parse(self, text: str) -> str:
         return ",".join(sorted({part.strip().lower() for part in text.split(",")}))
 
-    def check(self, value: Any) -> None:
-        if value not in ("delete", "compact", "compact,delete"):
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return value in ("delete", "compact", "compact,delete")
 
     @property
     def allowed(self) -> str:
@@ -102,9 +100,8 @@ class ThrottledReplicas:
     def parse(self, text: str) -> str:
         return text.strip()
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, str) or not _THROTTLED.fullmatch(value):
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and _THROTTLED.fullmatch(value) is not None
 
     @property
     def allowed(self) -> str:

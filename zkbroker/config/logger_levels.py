@@ -44,11 +44,10 @@ class LoggerLevels:
         level = text.strip().upper()
         return SPELLINGS.get(level, level)
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, Mapping):
-            raise ValueError
-        if not all(is_logger(name) and level in LEVELS for name, level in value.items()):
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Mapping) and all(
+            is_logger(name) and level in LEVELS for name, level in value.items()
+        )
 
     @property
     def allowed(self) -> str:

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from zkbroker.codecs import CODEC_NAMES
 from zkbroker.config import schema
@@ -55,17 +55,17 @@ class _Addresses(StrList):
     def parse(self, text: str) -> tuple[str, ...]:
         return tuple(_strip_id(part) for part in super().parse(text))
 
-    def check(self, value: object) -> None:
-        super().check(value)
-        assert isinstance(value, tuple)
-        for address in value:
-            found = _ADDRESS.match(address)
-            if found is None or not 0 < int(found.group(1)) < 65_536:
-                raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return super().accepts(value) and all(map(_is_address, value))
 
     @property
     def allowed(self) -> str:
         return "host:port pairs separated by commas"
+
+
+def _is_address(text: str) -> bool:
+    found = _ADDRESS.match(text)
+    return found is not None and 0 < int(found.group(1)) < 65_536
 
 
 def _strip_id(text: str) -> str:

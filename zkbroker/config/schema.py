@@ -43,8 +43,8 @@ class OptionKind(Protocol[T_co]):
     def parse(self, text: str) -> T_co:
         """Turn the text of a properties file into a value; raise ValueError when it is not one."""
 
-    def check(self, value: Any) -> None:
-        """Raise ValueError when a value is not allowed."""
+    def accepts(self, value: Any) -> bool:
+        """Whether a value is allowed."""
 
     @property
     def allowed(self) -> str:
@@ -61,9 +61,8 @@ class Int:
     def parse(self, text: str) -> int:
         return int(text.strip())
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, int) or not self.minimum <= value <= self.maximum:
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, int) and self.minimum <= value <= self.maximum
 
     @property
     def allowed(self) -> str:
@@ -94,9 +93,8 @@ class Float:
     def parse(self, text: str) -> float:
         return float(text.strip())
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, int | float) or not self.minimum <= value <= self.maximum:
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, int | float) and self.minimum <= value <= self.maximum
 
     @property
     def allowed(self) -> str:
@@ -113,9 +111,8 @@ class Bool:
             raise ValueError
         return lowered == "true"
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, bool):
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, bool)
 
     @property
     def allowed(self) -> str:
@@ -140,11 +137,10 @@ class Str:
                 return choice
         return self.spellings.get(text.lower(), text)
 
-    def check(self, value: Any) -> None:
+    def accepts(self, value: Any) -> bool:
         if not isinstance(value, str) or (self.choices and value not in self.choices):
-            raise ValueError
-        if not value and not self.empty:
-            raise ValueError
+            return False
+        return bool(value) or self.empty
 
     @property
     def allowed(self) -> str:
@@ -163,9 +159,8 @@ class StrList:
     def parse(self, text: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in text.split(",") if part.strip())
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, tuple) or len(value) < self.minimum:
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, tuple) and len(value) >= self.minimum
 
     @property
     def allowed(self) -> str:
@@ -181,9 +176,8 @@ class StrMap:
         pairs = (part.rpartition(":") for part in text.split(",") if part.strip())
         return {name.strip(): int(value) for name, _, value in pairs}
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, Mapping):
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Mapping)
 
     @property
     def allowed(self) -> str:
@@ -262,10 +256,8 @@ def validate(config: _Declared) -> None:
         value = getattr(config, declared.name)
         if declared.default is not MISSING and value == declared.default:
             continue
-        try:
-            declared_option.kind.check(value)
-        except ValueError:
-            raise bad_value(declared_option.keys[0][0], value, declared_option.kind) from None
+        if not declared_option.kind.accepts(value):
+            raise bad_value(declared_option.keys[0][0], value, declared_option.kind)
 
 
 def from_properties(
@@ -368,11 +360,12 @@ def parse_value(key: str, text: str, kind: OptionKind[Any], factor: int = 1) -> 
     """
     try:
         value: Any = kind.parse(text)
-        if factor != 1 and value >= 0:
-            value *= factor
-        kind.check(value)
     except ValueError:
         raise bad_value(key, text, kind) from None
+    if factor != 1 and value >= 0:
+        value *= factor
+    if not kind.accepts(value):
+        raise bad_value(key, text, kind)
     return value
 
 

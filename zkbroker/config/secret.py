@@ -50,9 +50,8 @@ class SecretText:
     def parse(self, text: str) -> Secret:
         return Secret(text)
 
-    def check(self, value: Any) -> None:
-        if not isinstance(value, Secret):
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Secret)
 
     @property
     def allowed(self) -> str:

@@ -10,7 +10,7 @@ secret is a `Secret`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from zkbroker.config import schema
 from zkbroker.config.schema import Bool, Str, StrList, option
@@ -32,11 +32,8 @@ class Versions(StrList):
         known = {version.lower(): version for version in TLS_VERSIONS}
         return tuple(known.get(part.lower(), part) for part in StrList.parse(self, text))
 
-    def check(self, value: object) -> None:
-        StrList.check(self, value)
-        assert isinstance(value, tuple)
-        if not set(value) <= set(TLS_VERSIONS):
-            raise ValueError
+    def accepts(self, value: Any) -> bool:
+        return StrList.accepts(self, value) and set(value) <= set(TLS_VERSIONS)
 
     @property
     def allowed(self) -> str:

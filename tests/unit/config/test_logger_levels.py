@@ -8,7 +8,7 @@ from zkbroker.errors import ConfigError
 def test_levels_of_log4j_are_read():
     parsed = LoggerLevels().parse("zkbroker.replica:debug, root : WARN,zkbroker.log:TRACE")
     assert parsed == {"zkbroker.replica": "DEBUG", "root": "WARNING", "zkbroker.log": "DEBUG"}
-    LoggerLevels().check(parsed)
+    assert LoggerLevels().accepts(parsed)
 
 
 @pytest.mark.parametrize("name", ["root", "zkbroker", "zkbroker.replica.fetcher", "zkbroker.audit"])
