@@ -32,6 +32,7 @@ from zkbroker.security.authorizer import Operation, Resource, ResourceType
 
 MAX_DECISIONS = 20_000
 _PACED = 500
+_LITERAL, _PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 _MAX_KEPT_NAME = 300
 """Decisions for longer names are not cached: they would take memory, and no topic has one."""
 
@@ -67,14 +68,13 @@ class AclIndex:
 
     def __init__(self, *, allow_if_none: bool = False) -> None:
         self._allow_if_none = allow_if_none
-        self._literal: dict[tuple[ResourceType, str], Sequence[Acl]] = {}
-        self._prefixed: dict[tuple[ResourceType, str], Sequence[Acl]] = {}
+        self._acls: dict[tuple[ResourceType, str, PatternType], Sequence[Acl]] = {}
         self._lengths: dict[ResourceType, Counter[int]] = {each: Counter() for each in ResourceType}
         self._of_principal: dict[str, dict[Pattern, None]] = {}
         self._decisions: dict[tuple[object, ...], bool] = {}
 
     def __len__(self) -> int:
-        return len(self._literal) + len(self._prefixed)
+        return len(self._acls)
 
     def replace(self, acls: Mapping[Pattern, Sequence[Acl]], paced: Paced = iter) -> None:
         """Replace all ACLs, one pattern after the other.
@@ -90,9 +90,7 @@ class AclIndex:
 
     def set(self, pattern: Pattern, acls: Sequence[Acl]) -> None:
         """Replace the ACLs of one pattern; without any the pattern is removed."""
-        kept = self._prefixed if pattern.pattern_type is PatternType.PREFIXED else self._literal
-        key = (pattern.type, pattern.name)
-        before = kept.get(key, ())
+        before = self.acls(pattern)
         if before == acls:
             return
         self._decisions.clear()
@@ -102,29 +100,25 @@ class AclIndex:
                 of_principal.pop(pattern, None)
                 if not of_principal:
                     del self._of_principal[acl.principal]
-        if kept is self._prefixed:
+        if pattern.pattern_type is PatternType.PREFIXED:
             lengths = self._lengths[pattern.type]
             lengths[len(pattern.name)] += bool(acls) - bool(before)
             if not lengths[len(pattern.name)]:
                 del lengths[len(pattern.name)]
         if acls:
-            kept[key] = acls
+            self._acls[pattern] = acls
             for acl in acls:
                 self._of_principal.setdefault(acl.principal, {})[pattern] = None
         else:
-            kept.pop(key, None)
+            self._acls.pop(pattern, None)
 
-    def patterns(self) -> Iterator[Pattern]:
-        """Yield every pattern that has ACLs."""
-        for kind, name in self._literal:
-            yield Pattern(kind, name, PatternType.LITERAL)
-        for kind, name in self._prefixed:
-            yield Pattern(kind, name, PatternType.PREFIXED)
+    def patterns(self) -> list[Pattern]:
+        """Return every pattern that has ACLs, literal ones first."""
+        return sorted(map(Pattern._make, self._acls), key=lambda each: each.pattern_type)
 
     def acls(self, pattern: Pattern) -> Sequence[Acl]:
         """Return the ACLs of a pattern, empty without any."""
-        kept = self._prefixed if pattern.pattern_type is PatternType.PREFIXED else self._literal
-        return kept.get((pattern.type, pattern.name), ())
+        return self._acls.get(pattern, ())
 
     def find(
         self, wanted: BindingFilter, pace: Callable[[], object] = lambda: None
@@ -147,7 +141,7 @@ class AclIndex:
         """Return the patterns that may match a filter; all patterns for a filter without a name."""
         name = wanted.name
         if name is None:
-            return list(self.patterns())
+            return self.patterns()
         found: list[Pattern] = []
         kinds = [each for each in ResourceType if wanted.resource_type in (ANY, each)]
         for kind in kinds:
@@ -205,12 +199,12 @@ class AclIndex:
     def _applying(self, resource: Resource) -> Iterator[Sequence[Acl]]:
         kind, name = resource
         for literal in (name,) if name == WILDCARD else (name, WILDCARD):
-            acls = self._literal.get((kind, literal))
+            acls = self._acls.get((kind, literal, _LITERAL))
             if acls is not None:
                 yield acls
         for length in self._lengths[kind]:
             if length <= len(name):
-                acls = self._prefixed.get((kind, name[:length]))
+                acls = self._acls.get((kind, name[:length], _PREFIXED))
                 if acls is not None:
                     yield acls
 
