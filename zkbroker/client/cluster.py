@@ -71,16 +71,26 @@ class Cluster:
         check_security(security)
         self.runtime = get_runtime(runtime)
         self._source = source
-        self._client_id = client_id
         self.security = security
         self._request_timeout_ms = request_timeout_ms
-        self._connect_timeout_ms = connect_timeout_ms
-        self._send_buffer_bytes = send_buffer_bytes
-        self._receive_buffer_bytes = receive_buffer_bytes
         if isinstance(source, ZooKeeperSource):
             source.runtime = self.runtime
             source.protocol = security.protocol
-        self._connections = Connections(self.runtime, self._dial, connect_timeout_ms / 1000 + 1)
+
+        def dial(host: str, port: int, limit_s: float) -> BrokerConnection:
+            return BrokerConnection(
+                self.runtime,
+                host,
+                port,
+                client_id=client_id,
+                connect_timeout_ms=min(connect_timeout_ms, round(limit_s * 1000)),
+                request_timeout_ms=request_timeout_ms,
+                send_buffer_bytes=send_buffer_bytes,
+                receive_buffer_bytes=receive_buffer_bytes,
+                security=security,
+            )
+
+        self._connections = Connections(self.runtime, dial, connect_timeout_ms / 1000 + 1)
         self._any_broker = AnyBroker(self._connections, request_timeout_ms / 1000, patience_s)
         max_age_s = max_age_ms / 1000 if max_age_ms >= 0 else None
         self._reader = ViewReader(source, self.runtime, max_age_s)
@@ -282,19 +292,6 @@ class Cluster:
             return question(only, self._seconds(timeout_s))
         brokers = self._reader.view.brokers.values()
         return self._any_broker.ask(question, brokers, timeout_s=timeout_s)
-
-    def _dial(self, host: str, port: int, limit_s: float) -> BrokerConnection:
-        return BrokerConnection(
-            self.runtime,
-            host,
-            port,
-            client_id=self._client_id,
-            connect_timeout_ms=min(self._connect_timeout_ms, round(limit_s * 1000)),
-            request_timeout_ms=self._request_timeout_ms,
-            send_buffer_bytes=self._send_buffer_bytes,
-            receive_buffer_bytes=self._receive_buffer_bytes,
-            security=self.security,
-        )
 
     def _seconds(self, timeout_s: float | None) -> float:
         return self._request_timeout_ms / 1000 if timeout_s is None else timeout_s
