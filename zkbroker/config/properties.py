@@ -21,6 +21,7 @@ _KEY_END = re.compile(r"(?<!\\)(?:\\\\)*(\s*[=:]\s*|\s+)")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _BAD_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_HALF = re.compile("[\ud800-\udfff]")
 # Characters in the names of settings, log directories and listeners.
 _KEY = re.compile(r"\w[\w.:$@/*+-]*")
 _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -73,6 +74,8 @@ def _problem(key: str, value: str) -> str | None:
         return "it holds control characters, so the file is not text"
     if _BAD_ESCAPE.search(key) or _BAD_ESCAPE.search(value):
         return "\\u is not followed by four hexadecimal digits"
+    if _HALF.search(_unescape(value)):
+        return "\\u stands for half a character, without the other half"
     if not _KEY.fullmatch(_unescape(key)):
         return f"{key[:60]!r} is not a name"
     return None
@@ -117,4 +120,6 @@ def _unescape(text: str) -> str:
             return chr(int(escape[1:], 16))
         return _PLAIN_ESCAPES.get(escape, escape)
 
-    return _ESCAPE.sub(replace, text)
+    found = _ESCAPE.sub(replace, text)
+    # Java escapes a character beyond 16 bits by its two halves in UTF-16.
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

@@ -20,6 +20,7 @@ from zkbroker.errors import ConfigError
         ("path=C\\:\\\\kafka\\\\logs", {"path": "C:\\kafka\\logs"}),
         ("zk=h1:2181,h2:2181/chroot", {"zk": "h1:2181,h2:2181/chroot"}),
         ("u=\\u00fc\\t.", {"u": "ü\t."}),
+        ("u=\\ud83d\\ude00.", {"u": "\U0001f600."}),
         ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
         ("# a comment\x85b\u2028c\na=1\x0b", {"a": "1"}),
         ("a=ends with one backslash\\", {"a": "ends with one backslash"}),
@@ -56,6 +57,7 @@ def test_file_encodings_are_detected(tmp_path, encoding):
         ("[broker]\nid=1", "line 1 .* is not a name"),
         ("a=1\nx=\x00\x7fELF", "line 2 .* control characters"),
         ("a=1\nx=\\u12g4", "line 2 .* four hexadecimal digits"),
+        ("a=1\nx=\\ud83d.", "line 2 .* half a character"),
         ("PK\x03\x04", "line 1 .* control characters"),
     ],
 )
