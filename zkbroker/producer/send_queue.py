@@ -86,38 +86,39 @@ class SendQueue:
             ClientError: the producer takes no more messages; says why.
         """
         intake = self._intake
-        with self._lock:
-            if self._has_room(size):
-                queued = intake.by_topic.get(topic)
-                if queued is None:
-                    # The intake compares topics without checking their class.
-                    topic = str.__str__(topic)
-                    queued = QueuedMessages(topic, time.monotonic(), self._runtime)
-                    intake.by_topic[topic] = queued
-                records = queued.records
-                index = len(records)
-                try:
-                    records.append(record)
-                    queued.sizes.append(size)
-                    if message is not None:
-                        queued.keep(index, message)
-                    elif record[0] is not None:
-                        queued.keyless = False
-                except BaseException:
-                    # Ctrl-C may come after any call: queue wholly, or not at all.
-                    queued.drop(index)
-                    raise
-                intake.open_messages += 1
-                intake.open_bytes += size
-                intake.queued += 1
-                if intake.queued < intake.wake_at:
-                    return SendFuture(queued, index)
-                intake.wake_at = NEVER
-            else:
-                queued = None
-        if queued is None:
-            self._wait_for_space(size, timeout_s)
-            return self.put(topic, record, size, message, timeout_s)
+        deadline: float | None = None
+        while True:
+            with self._lock:
+                if self._has_room(size):
+                    queued = intake.by_topic.get(topic)
+                    if queued is None:
+                        # The intake compares topics without checking their class.
+                        topic = str.__str__(topic)
+                        queued = QueuedMessages(topic, time.monotonic(), self._runtime)
+                        intake.by_topic[topic] = queued
+                    records = queued.records
+                    index = len(records)
+                    try:
+                        records.append(record)
+                        queued.sizes.append(size)
+                        if message is not None:
+                            queued.keep(index, message)
+                        elif record[0] is not None:
+                            queued.keyless = False
+                    except BaseException:
+                        # Ctrl-C may come after any call: queue wholly, or not at all.
+                        queued.drop(index)
+                        raise
+                    intake.open_messages += 1
+                    intake.open_bytes += size
+                    intake.queued += 1
+                    if intake.queued < intake.wake_at:
+                        return SendFuture(queued, index)
+                    intake.wake_at = NEVER
+                    break
+            if deadline is None and timeout_s is not None:
+                deadline = time.monotonic() + timeout_s
+            self._wait_for_space(size, timeout_s, deadline)
         self._wake.set()
         return SendFuture(queued, index)
 
@@ -127,8 +128,8 @@ class SendQueue:
             intake.open_bytes + size <= self._max_bytes or not intake.open_messages
         )
 
-    def _wait_for_space(self, size: int, timeout_s: float | None) -> None:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    def _wait_for_space(self, size: int, timeout_s: float | None, deadline: float | None) -> None:
+        """Wait until there seems to be room, which another call may take first."""
         while True:
             with self._lock:
                 if self._refusal is not None:

@@ -114,6 +114,22 @@ def test_sender_is_woken_at_requested_threshold():
     assert (send_queue.open_messages, send_queue.open_bytes) == (0, 0)
 
 
+def test_send_that_loses_the_space_to_others_again_and_again_still_waits(monkeypatch):
+    runtime = get_runtime("threads")
+    queue = SendQueue(runtime, runtime.event(), 1, 1000)
+    queue.put("t", (None, b"a", 0, ()), 1, None, 0)
+    waits = []
+
+    def space_that_others_take(*_):
+        waits.append(None)
+        if len(waits) == 5000:
+            queue.release(1, 1)
+
+    monkeypatch.setattr(queue, "_wait_for_space", space_that_others_take)
+    queue.put("t", (None, b"b", 0, ()), 1, None, None)
+    assert len(waits) == 5000
+
+
 def test_message_above_byte_bound_is_queued_alone():
     send_queue = SendQueue(RUNTIME, threading.Event(), 100, 50)
     send_queue.put("t", (None, b"x" * 80, 0, ()), 80, None, 0)
