@@ -7,6 +7,7 @@ A message of Kafka 0.7 has the "position" of its entry too.
 """
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -23,30 +24,22 @@ from spark_loader.sink.rows import times_as_ms, to_base64
 from spark_loader.storage.files import HashingFile, LakeFileSystem, file_name, join
 
 
+@dataclass(eq=False)
 class Quarantine:
     """Sets records aside verbatim, one JSON object per line, with offset and reason."""
 
-    def __init__(
-        self,
-        filesystem: LakeFileSystem,
-        output: str,
-        source: TopicPartition,
-        staging: str,
-        token: str,
-        limit: int | None,
-    ) -> None:
-        self._fs = filesystem
-        self._output = output
-        self._source = source
-        self._staging = staging
-        self._token = token
-        self._limit = limit
-        self._lines: list[bytes] = []
-        self._offsets: list[tuple[int, int]] = []
-        self._first: int | None = None
-        self._until = 0
-        self.count = 0
-        self.files: list[DataFile] = []
+    filesystem: LakeFileSystem
+    output: str
+    source: TopicPartition
+    staging: str
+    token: str
+    limit: int | None
+    count: int = field(default=0, init=False)
+    files: list[DataFile] = field(default_factory=list, init=False)
+    _lines: list[bytes] = field(default_factory=list, init=False)
+    _offsets: list[tuple[int, int]] = field(default_factory=list, init=False)
+    _first: int | None = field(default=None, init=False)
+    _until: int = field(default=0, init=False)
 
     def add(self, batch: pa.RecordBatch, reasons: dict[int, str]) -> None:
         """Set rows aside, by index; raise QuarantineLimit when there are too many."""
@@ -57,8 +50,8 @@ class Quarantine:
                 for each in row.get("headers") or ()
             ]
             content = {
-                "topic": self._source.topic,
-                "partition": to_json(self._source.partition),
+                "topic": self.source.topic,
+                "partition": to_json(self.source.partition),
                 "offset": row["offset"],
                 "timestamp": row["timestamp"],
                 "timestampType": row["timestampType"],
@@ -76,8 +69,8 @@ class Quarantine:
     def add_damaged(self, entry: DamagedEntry) -> None:
         """Set aside an entry of the log that cannot be decoded."""
         content = {
-            "topic": self._source.topic,
-            "partition": to_json(self._source.partition),
+            "topic": self.source.topic,
+            "partition": to_json(self.source.partition),
             "offset": entry.start,
             "until": entry.until,
             "entry": to_base64(entry.raw),
@@ -92,9 +85,9 @@ class Quarantine:
         if until > start:
             self._offsets.append((start, until))
         self.count += 1
-        if self._limit is not None and self.count > self._limit:
+        if self.limit is not None and self.count > self.limit:
             raise QuarantineLimit(
-                f"more than {self._limit} records of {self._source} could not be parsed; the last "
+                f"more than {self.limit} records of {self.source} could not be parsed; the last "
                 f"one, at offset {start}: {content['reason']}. Correct the options of event time "
                 "or columns, or allow more with --max-quarantined"
             )
@@ -104,10 +97,10 @@ class Quarantine:
         if not self._lines:
             return
         start, until = self._first or 0, self._until
-        name = file_name(self._source, start, until, self._token, "jsonl")
-        directory = f"{STATE}/quarantine/topic={self._source.topic}"
-        staged = f"{self._staging}/{self._token}+{self._source}+quarantine"
-        output = self._fs.create(join(self._output, staged))
+        name = file_name(self.source, start, until, self.token, "jsonl")
+        directory = f"{STATE}/quarantine/topic={self.source.topic}"
+        staged = f"{self.staging}/{self.token}+{self.source}+quarantine"
+        output = self.filesystem.create(join(self.output, staged))
         sink = HashingFile(output)
         sink.write(b"".join(self._lines))
         output.commit()
@@ -115,8 +108,8 @@ class Quarantine:
             DataFile(
                 path=f"{directory}/{name}",
                 staged=staged,
-                topic=self._source.topic,
-                partition=self._source.partition,
+                topic=self.source.topic,
+                partition=self.source.partition,
                 start=start,
                 until=until,
                 rows=self.count,

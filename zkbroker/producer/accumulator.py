@@ -54,6 +54,7 @@ class PartitionQueue:
     began_at: int = 0
 
 
+@dataclass(kw_only=True, eq=False)
 class Accumulator:
     """All partition queues.
 
@@ -66,23 +67,14 @@ class Accumulator:
             established.
     """
 
-    def __init__(
-        self,
-        *,
-        linger_s: float,
-        batch_messages: int,
-        batch_max_bytes: int,
-        max_in_flight: int,
-        batch_limit_messages: int = 2**31 - 1,
-    ) -> None:
-        self._linger_s = linger_s
-        self._batch_messages = batch_messages
-        self._batch_limit_messages = batch_limit_messages
-        self._batch_max_bytes = batch_max_bytes
-        self._max_in_flight = max_in_flight
-        self.queues: dict[tuple[str, int], PartitionQueue] = {}
-        # Queues with waiting batches, so that idle partitions cost nothing.
-        self._active: dict[tuple[str, int], PartitionQueue] = {}
+    linger_s: float
+    batch_messages: int
+    batch_max_bytes: int
+    max_in_flight: int
+    batch_limit_messages: int = 2**31 - 1
+    queues: dict[tuple[str, int], PartitionQueue] = field(default_factory=dict, init=False)
+    # Queues with waiting batches, so that idle partitions cost nothing.
+    _active: dict[tuple[str, int], PartitionQueue] = field(default_factory=dict, init=False)
 
     def extend(self, partition: int, part: Part, now: float) -> None:
         """Add messages to their partition's open batch, and to new ones after it.
@@ -105,18 +97,18 @@ class Accumulator:
             records = [queued.records[index] for index in indices]
             sizes = [queued.sizes[index] for index in indices]
         total = sum(sizes)
-        if total <= self._batch_max_bytes - batch.size and len(
+        if total <= self.batch_max_bytes - batch.size and len(
             sizes
-        ) <= self._batch_limit_messages - len(batch):
+        ) <= self.batch_limit_messages - len(batch):
             batch.add(part, records, total)
             return
         # Bytes up to and including each message, to find where a batch is full by bisection.
         ends = list(accumulate(sizes))
         start = before = 0
         while True:
-            room = self._batch_max_bytes - batch.size
+            room = self.batch_max_bytes - batch.size
             fit = bisect_right(ends, before + room) - start
-            fit = min(fit, self._batch_limit_messages - len(batch))
+            fit = min(fit, self.batch_limit_messages - len(batch))
             if fit <= 0 and not batch.records:
                 fit = 1
             if fit > 0:
@@ -173,15 +165,15 @@ class Accumulator:
         return (
             hurry
             or batch.closed
-            or len(batch) >= self._batch_messages
-            or now >= batch.first_at + self._linger_s
+            or len(batch) >= self.batch_messages
+            or now >= batch.first_at + self.linger_s
         )
 
     def _full(self, queue: PartitionQueue) -> bool:
         in_flight = queue.in_flight
         # A retried batch goes alone: its answer may be lost any number of times, and the batches
         # after it could add up to more than the broker remembers.
-        return len(in_flight) >= (self._max_in_flight if queue.established else 1) or (
+        return len(in_flight) >= (self.max_in_flight if queue.established else 1) or (
             len(in_flight) > 0 and in_flight[0].returned
         )
 
@@ -194,7 +186,7 @@ class Accumulator:
             batch = queue.batches[0]
             if batch.returned and queue.in_flight:
                 continue
-            at = batch.not_before if batch.returned else batch.first_at + self._linger_s
+            at = batch.not_before if batch.returned else batch.first_at + self.linger_s
             # Due batches wait for something else: a leader, a free channel, a producer id.
             if at > now and (deadline is None or at < deadline):
                 deadline = at

@@ -13,6 +13,7 @@ Invariants:
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from zkbroker.client import Cluster
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError, protocol_error
@@ -27,6 +28,7 @@ from zkbroker.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class SequenceNumbers:
     """Gives batches their numbers; owned by the sender's loop.
 
@@ -38,24 +40,16 @@ class SequenceNumbers:
         refused: called with the error where brokers give no producer ids at all.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        runtime: Runtime,
-        backoff_s: float,
-        post: Callable[..., None],
-        refused: Callable[[BaseException], None],
-    ) -> None:
-        self._cluster = cluster
-        self._runtime = runtime
-        self._backoff_s = backoff_s
-        self._post = post
-        self._refused = refused
-        self._asking = False
-        self._not_before = 0.0
-        self._identified = False
-        self.producer_id = -1
-        self.producer_epoch = -1
+    cluster: Cluster
+    runtime: Runtime
+    backoff_s: float
+    post: Callable[..., None]
+    refused: Callable[[BaseException], None]
+    producer_id: int = field(default=-1, init=False)
+    producer_epoch: int = field(default=-1, init=False)
+    _asking: bool = field(default=False, init=False)
+    _not_before: float = field(default=0.0, init=False)
+    _identified: bool = field(default=False, init=False)
 
     def identify(self, producer_id: int, producer_epoch: int) -> None:
         """Take the producer id and epoch from the coordinator of a transactional id, for good."""
@@ -100,7 +94,7 @@ class SequenceNumbers:
         """Ask a broker for a producer id, unless a request is under way."""
         if not self._asking and now >= self._not_before:
             self._asking = True
-            self._runtime.spawn(self._request, name="producer-id")
+            self.runtime.spawn(self._request, name="producer-id")
 
     def next_deadline(self, now: float) -> float | None:
         """Return when the next request may be sent; None where no batch waits for it."""
@@ -108,11 +102,11 @@ class SequenceNumbers:
 
     def _request(self) -> None:
         try:
-            response = self._cluster.ask_any(_producer_id)
+            response = self.cluster.ask_any(_producer_id)
         except ZkbrokerError as error:
-            self._post(self._failed, error)
+            self.post(self._failed, error)
         else:
-            self._post(self._received, response.producer_id, response.producer_epoch)
+            self.post(self._received, response.producer_id, response.producer_epoch)
 
     def _received(self, producer_id: int, producer_epoch: int) -> None:
         self._asking = False
@@ -122,11 +116,11 @@ class SequenceNumbers:
 
     def _failed(self, error: ZkbrokerError) -> None:
         self._asking = False
-        self._not_before = time.monotonic() + self._backoff_s
+        self._not_before = time.monotonic() + self.backoff_s
         if may_pass(error):
             logger.warning("no producer id yet error=%s", error)
         else:
-            self._refused(error)
+            self.refused(error)
 
 
 def _producer_id(connection: BrokerConnection, wait_s: float) -> InitProducerIdResponse:

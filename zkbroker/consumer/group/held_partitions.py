@@ -6,6 +6,7 @@ handed out before the last `mark_processed` count as processed.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 
 from zkbroker.client.group_offsets import Committed
 from zkbroker.consumer.fetching.messages import MessageAndMetadata, NotOwned
@@ -15,6 +16,7 @@ from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
 
 
+@dataclass(eq=False)
 class HeldPartitions:
     """Partitions and their messages.
 
@@ -25,16 +27,14 @@ class HeldPartitions:
         queued_chunks: how many fetched chunks may wait.
     """
 
-    def __init__(
-        self, runtime: Runtime, inbox: Inbox, *, fetch_bytes: int, queued_chunks: int
-    ) -> None:
-        self._runtime = runtime
-        self._inbox = inbox
-        self._fetch_bytes = fetch_bytes
-        self._queued_chunks = queued_chunks
-        self._ready: deque[Taken] = deque()
-        self.partitions: dict[PartitionKey, ConsumedPartition] = {}
-        self.paused: set[PartitionKey] = set()
+    runtime: Runtime
+    inbox: Inbox
+    _: KW_ONLY
+    fetch_bytes: int
+    queued_chunks: int
+    partitions: dict[PartitionKey, ConsumedPartition] = field(default_factory=dict, init=False)
+    paused: set[PartitionKey] = field(default_factory=set, init=False)
+    _ready: deque[Taken] = field(default_factory=deque, init=False)
 
     def add(
         self,
@@ -48,11 +48,11 @@ class HeldPartitions:
             partition = ConsumedPartition(
                 topic,
                 number,
-                self._inbox,
-                self._runtime.lock(),
-                self._fetch_bytes,
+                self.inbox,
+                self.runtime.lock(),
+                self.fetch_bytes,
                 None if start is None else start.offset,
-                self._queued_chunks,
+                self.queued_chunks,
             )
             self.partitions[topic, number] = partition
             added.append(partition)
@@ -68,7 +68,7 @@ class HeldPartitions:
         """Give up everything."""
         self.keep_only(())
         self._ready.clear()
-        self._inbox.clear()
+        self.inbox.clear()
 
     def get(self, key: PartitionKey) -> ConsumedPartition:
         """Return a held partition.
@@ -129,7 +129,7 @@ class HeldPartitions:
         if self.has_messages:
             return False
         self._drain()
-        self._ready.extend(self._inbox.take(limit, self.paused))
+        self._ready.extend(self.inbox.take(limit, self.paused))
         came = bool(self._ready)
         if not self.has_messages:
             self._drain()
@@ -141,7 +141,7 @@ class HeldPartitions:
         Raises:
             Exception: the error of the partition whose turn it is.
         """
-        chunks = self._inbox.take_chunks(limit_bytes, self.paused)
+        chunks = self.inbox.take_chunks(limit_bytes, self.paused)
         for chunk in chunks:
             chunk.progress.delivered = chunk.last_offset
         return chunks
