@@ -18,6 +18,7 @@ Invariants:
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetching.decode import Decode, decode_chunk
@@ -32,6 +33,7 @@ from zkbroker.types import PartitionKey
 logger = logging.getLogger(__name__)
 
 
+@dataclass(kw_only=True, eq=False)
 class Membership:
     """The partitions of one member.
 
@@ -46,37 +48,27 @@ class Membership:
         step: see `ReadProgress`.
     """
 
-    def __init__(
-        self,
-        *,
-        config: ConsumerConfig,
-        runtime: Runtime,
-        fetchers: Fetchers,
-        keeper: OffsetKeeper,
-        streams: Iterable[KafkaStream],
-        stream_for: Callable[[str, int], KafkaStream],
-        decode: Decode = decode_chunk,
-        step: int = 1,
-    ) -> None:
-        self._config = config
-        self._runtime = runtime
-        self._fetchers = fetchers
-        self._keeper = keeper
-        self._streams = streams
-        self._stream_for = stream_for
-        self._decode = decode
-        self._step = step
-        self._lock = runtime.lock()
-        self._partitions: dict[PartitionKey, ConsumedPartition] = {}
-        self._loaded: dict[PartitionKey, ConsumedPartition] = {}
-        self._final: dict[PartitionKey, int] = {}
-        # Stopped, and owned in ZooKeeper until the rebalancer releases them.
-        self._releasing: frozenset[PartitionKey] = frozenset()
-        self._closing = False
-        self._count_in_hand = False
+    config: ConsumerConfig
+    runtime: Runtime
+    fetchers: Fetchers
+    keeper: OffsetKeeper
+    streams: Iterable[KafkaStream]
+    stream_for: Callable[[str, int], KafkaStream]
+    decode: Decode = decode_chunk
+    step: int = 1
+    _partitions: dict[PartitionKey, ConsumedPartition] = field(default_factory=dict, init=False)
+    _loaded: dict[PartitionKey, ConsumedPartition] = field(default_factory=dict, init=False)
+    _final: dict[PartitionKey, int] = field(default_factory=dict, init=False)
+    # Stopped, and owned in ZooKeeper until the rebalancer releases them.
+    _releasing: frozenset[PartitionKey] = field(default=frozenset(), init=False)
+    _closing: bool = field(default=False, init=False)
+    _count_in_hand: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = self.runtime.lock()
         # An offset that takes longer than a session to read or write counts as refused.
-        self.storage_timeout_s = config.zookeeper_session_timeout_ms / 1000 + (
-            config.offsets_channel_socket_timeout_ms / 1000
+        self.storage_timeout_s = self.config.zookeeper_session_timeout_ms / 1000 + (
+            self.config.offsets_channel_socket_timeout_ms / 1000
         )
 
     # -- look-ups
@@ -113,12 +105,12 @@ class Membership:
 
     def pause(self) -> None:
         """The connection is gone: deliver nothing, the session may be over."""
-        for stream in self._streams:
+        for stream in self.streams:
             stream.pause("session")
 
     def resume(self) -> None:
         """The session continues."""
-        for stream in self._streams:
+        for stream in self.streams:
             stream.resume("session")
 
     def drop(self) -> None:
@@ -130,7 +122,7 @@ class Membership:
             self._releasing = frozenset()
         for partition in partitions.values():
             partition.revoke()
-        for stream in self._streams:
+        for stream in self.streams:
             stream.resume("session")
         if partitions:
             logger.warning("ownership lost with the session partitions=%d", len(partitions))
@@ -139,12 +131,12 @@ class Membership:
 
     def stop(self) -> None:
         """Stop delivering, and remember how far each partition was consumed."""
-        for stream in self._streams:
+        for stream in self.streams:
             stream.pause("rebalance")
         # No need to wait where messages in hand count as consumed.
-        drain_ms = 0 if self._count_in_hand else self._config.rebalance_drain_ms
+        drain_ms = 0 if self._count_in_hand else self.config.rebalance_drain_ms
         deadline = time.monotonic() + drain_ms / 1000
-        for stream in self._streams:
+        for stream in self.streams:
             if not stream.settle(max(0.0, deadline - time.monotonic())):
                 logger.debug("message still in hand, may be delivered again")
         with self._lock:
@@ -157,20 +149,20 @@ class Membership:
             if position is not None:
                 final[key] = position
         self._final = final
-        for stream in self._streams:
+        for stream in self.streams:
             stream.clear()
 
     def commit(self) -> None:
         """Commit the positions of `stop`; after a failure the messages are consumed again."""
         final, self._final = self._final, {}
-        if not self._config.auto_commit_enable or not final:
+        if not self.config.auto_commit_enable or not final:
             return
-        tries = 1 + (self._config.offsets_commit_max_retries if self._closing else 0)
+        tries = 1 + (self.config.offsets_commit_max_retries if self._closing else 0)
         for left in reversed(range(tries)):
             if left < tries - 1:
-                self._runtime.sleep(self._config.offsets_channel_backoff_ms / 1000)
+                self.runtime.sleep(self.config.offsets_channel_backoff_ms / 1000)
             try:
-                self._keeper.commit(final, self.storage_timeout_s)
+                self.keeper.commit(final, self.storage_timeout_s)
                 return
             except (RegistryError, ProtocolError, ClientError) as error:
                 logger.warning("commit failed tries_left=%d error=%s", left, error)
@@ -184,18 +176,18 @@ class Membership:
         Raises:
             RegistryError, ProtocolError, ClientError: the offsets could not be read.
         """
-        offsets = self._keeper.read(owned, self.storage_timeout_s) if owned else {}
+        offsets = self.keeper.read(owned, self.storage_timeout_s) if owned else {}
         loaded = {
             (topic, number): ConsumedPartition(
                 topic,
                 number,
-                self._stream_for(topic, thread),
-                self._runtime.lock(),
-                self._config.fetch_message_max_bytes,
+                self.stream_for(topic, thread),
+                self.runtime.lock(),
+                self.config.fetch_message_max_bytes,
                 offsets.get((topic, number)),
-                self._config.queued_max_message_chunks,
-                self._decode,
-                self._step,
+                self.config.queued_max_message_chunks,
+                self.decode,
+                self.step,
             )
             for (topic, number), thread in owned.items()
         }
@@ -208,7 +200,7 @@ class Membership:
         with self._lock:
             partitions, self._loaded = self._loaded, {}
             self._partitions = partitions
-        self._fetchers.start(partitions.values())
-        for stream in self._streams:
+        self.fetchers.start(partitions.values())
+        for stream in self.streams:
             stream.resume("rebalance")
         logger.info("consuming partitions=%d", len(owned))
