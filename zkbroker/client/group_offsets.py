@@ -149,31 +149,9 @@ def fetch_offsets(
 # -- kept by the coordinator
 
 
-def ask_offsets(
-    coordinator: CoordinatorConnection,
-    group: str,
-    partitions: Iterable[PartitionKey],
-    *,
-    timeout_s: float,
-    stopping: Callable[[], bool] = lambda: False,
-) -> dict[PartitionKey, Committed | None]:
-    """Return the committed offsets of a group, None where nothing was committed.
-
-    Raises:
-        ProtocolError: refused, or the coordinator stayed out of reach.
-    """
-    wanted = list(partitions)
-    if not wanted:
-        return {}
-    response: OffsetFetchResponse = coordinator.ask(
-        fetch_request(group, wanted), timeout_s=timeout_s, error_of=fetch_error, stopping=stopping
-    )
-    return fetched_offsets(group, wanted, response)
-
-
 @dataclass(frozen=True, slots=True)
 class CoordinatorOffsets:
-    """The offsets of one group in `__consumer_offsets`, for consumers outside the group.
+    """The offsets of one group in `__consumer_offsets`; its commits come from outside the group.
 
     Args:
         coordinator: of the group; retries while it moves or loads.
@@ -206,21 +184,26 @@ class CoordinatorOffsets:
         if code:
             raise protocol_error(code, f"commit of group {self.group}")
 
-    def read(self, partitions: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
-        """Return committed offsets, None where there is none.
+    def fetch(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, Committed | None]:
+        """Return committed offsets with their metadata, None where there is none.
 
         Raises:
             ProtocolError: refused, or the coordinator stayed out of reach.
         """
-        return _numbers(
-            ask_offsets(
-                self.coordinator,
-                self.group,
-                partitions,
-                timeout_s=self.timeout_s,
-                stopping=self.stopping,
-            )
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        response: OffsetFetchResponse = self.coordinator.ask(
+            fetch_request(self.group, wanted),
+            timeout_s=self.timeout_s,
+            error_of=fetch_error,
+            stopping=self.stopping,
         )
+        return fetched_offsets(self.group, wanted, response)
+
+    def read(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int | None]:
+        """Return committed offsets alone; raises as `fetch`."""
+        return _numbers(self.fetch(partitions))
 
 
 def _numbers(

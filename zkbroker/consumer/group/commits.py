@@ -6,7 +6,7 @@ partitions.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from zkbroker.client.coordinator import CoordinatorConnection
 from zkbroker.client.group_offsets import (
     NO_GENERATION,
     Committed,
-    ask_offsets,
+    CoordinatorOffsets,
     commit_error,
     commit_request,
 )
@@ -60,25 +60,19 @@ class MemberOffsets:
         fence: Callable[[ErrorCode], None],
     ) -> None:
         self._group_id = config.group_id
-        self._timeout_s = config.request_timeout_ms / 1000
         self._coordinator = coordinator
         self._notify = notify
         self._fence = fence
         self._reports: deque[Callable[[], object]] = deque()
         self._open = 0
+        timeout_s = config.request_timeout_ms / 1000
+        self.fetch = CoordinatorOffsets(coordinator, config.group_id, timeout_s=timeout_s).fetch
+        """See `CoordinatorOffsets.fetch`."""
 
     @property
     def busy(self) -> bool:
         """Whether an asynchronous commit is under way."""
         return self._open > 0
-
-    def fetch(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, Committed | None]:
-        """Return the committed offsets of the group, None where there is none.
-
-        Raises:
-            ProtocolError: refused, or the coordinator cannot be reached.
-        """
-        return ask_offsets(self._coordinator, self._group_id, partitions, timeout_s=self._timeout_s)
 
     def commit(self, offsets: Commits, share: Share | None, timeout_s: float) -> None:
         """Commit and wait.
