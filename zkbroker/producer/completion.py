@@ -18,6 +18,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from zkbroker.client import Cluster
 from zkbroker.client.topic_settings import CLEANUP, MIN_ISR, topic_settings
@@ -55,6 +56,7 @@ logger = logging.getLogger(__name__)
 _KEPT_FAILURES = 100_000
 
 
+@dataclass(kw_only=True, eq=False)
 class Completion:
     """Decides about batches after an attempt; owned by the sender's loop.
 
@@ -69,28 +71,19 @@ class Completion:
         transactions: learn of what is given up; None without them.
     """
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        cluster: Cluster,
-        runtime: Runtime,
-        accumulator: Accumulator,
-        send_queue: SendQueue,
-        hooks: Hooks,
-        post: Callable[..., None],
-        transactions: TransactionManager | None = None,
-    ) -> None:
-        self._transactions = transactions
-        self._config = config
-        self._cluster = cluster
-        self._runtime = runtime
-        self._accumulator = accumulator
-        self._send_queue = send_queue
-        self._hooks = hooks
-        self._post = post
+    config: ProducerConfig
+    cluster: Cluster
+    runtime: Runtime
+    accumulator: Accumulator
+    send_queue: SendQueue
+    hooks: Hooks
+    post: Callable[..., None]
+    transactions: TransactionManager | None
+
+    def __post_init__(self) -> None:
         # Held for a moment to resolve a batch, by this loop or by a connection's reader task.
-        self._lock = runtime.guard()
-        self._backoff_s = config.retry_backoff_ms / 1000
+        self._lock = self.runtime.guard()
+        self._backoff_s = self.config.retry_backoff_ms / 1000
         self._stale: set[str] = set()
         self._wanted_settings: set[str] = set()
         self._settings: dict[str, Mapping[str, str]] = {}
@@ -132,7 +125,7 @@ class Completion:
                 return
             self.topics.topic(batch.topic).add(len(batch), batch.size)
             batch.succeed(base_offset, timestamp_ms)
-        self._send_queue.release(len(batch), batch.size)
+        self.send_queue.release(len(batch), batch.size)
         batch.wake()
 
     def complete(self, exchange: Exchange) -> None:
@@ -163,16 +156,16 @@ class Completion:
             self._failed(batch, error)
 
     def _resolved(self, batch: Batch) -> None:
-        queue = self._accumulator.remove(batch)
+        queue = self.accumulator.remove(batch)
         if batch.error is not None:  # given up while it was in flight
             return
         if batch.numbered:
             queue.stored_sequence = next_sequence(batch.base_sequence, len(batch))
-        queue.established = not self._config.idempotence or batch.producer_id == queue.producer_id
+        queue.established = not self.config.idempotence or batch.producer_id == queue.producer_id
         self.counts["sent_messages"] += len(batch)
         self.counts["sent_bytes"] += batch.size
         self.counts["batches"] += 1
-        self._hooks.after_send(batch)
+        self.hooks.after_send(batch)
 
     def _failed(self, batch: Batch, error: BaseException) -> None:
         code = code_of(error)
@@ -201,13 +194,13 @@ class Completion:
         now = time.monotonic()
         if not leader_is_away(error) or not self._waits_for_leader(batch, now):
             batch.counted_attempts += 1
-        if batch.counted_attempts > self._config.retries:
+        if batch.counted_attempts > self.config.retries:
             cure = self._cure(batch, error)
             self.give_up(batch, gave_up(batch.where, batch.attempts, error, batch.doubt, cure))
             return
         self.counts["retries"] += 1
         batch.not_before = now + self._backoff_s
-        self._accumulator.put_back(batch)
+        self.accumulator.put_back(batch)
         logger.info(
             "retry topic=%s partition=%s messages=%d attempt=%d error=%s",
             batch.topic,
@@ -223,7 +216,7 @@ class Completion:
     def _cure(self, batch: Batch, error: BaseException) -> str:
         if code_of(error) not in TOO_FEW_REPLICAS:
             return cure_of(error, batch.topic)
-        known = self._cluster.known_partitions(batch.topic) or ()
+        known = self.cluster.known_partitions(batch.topic) or ()
         info = next((each for each in known if each.partition == batch.partition), None)
         return shortage(info, self._settings.get(batch.topic, {}).get(MIN_ISR))
 
@@ -231,14 +224,14 @@ class Completion:
         """Whether a failure without a leader is not counted yet: an election takes a while."""
         if batch.leader_away_since is None:
             batch.leader_away_since = now
-        wait_s = self._config.leader_wait_ms / 1000
+        wait_s = self.config.leader_wait_ms / 1000
         return now < batch.leader_away_since + wait_s
 
     def _split(self, batch: Batch) -> None:
         logger.info(
             "split topic=%s partition=%d messages=%d", batch.topic, batch.partition, len(batch)
         )
-        self._accumulator.put_back(batch, batch.split())
+        self.accumulator.put_back(batch, batch.split())
 
     def _handle_keyless(self, batch: Batch, error: BaseException) -> None:
         """Handle a batch with messages without a key that was refused as invalid."""
@@ -254,7 +247,7 @@ class Completion:
             batch.last_error = error
             # It waits for `_refreshed`, which has the settings unless they cannot be read.
             batch.not_before = math.inf
-            self._accumulator.put_back(batch)
+            self.accumulator.put_back(batch)
             self._suspects.append(batch)
             self._wanted_settings.add(batch.topic)
             self.refresh(batch.topic)
@@ -273,15 +266,15 @@ class Completion:
                 self.give_up(batch, key_required(batch.where, error))
 
     def _handle_out_of_order(self, batch: Batch, error: BaseException) -> None:
-        queue = self._accumulator.queues[batch.topic, batch.partition]
+        queue = self.accumulator.queues[batch.topic, batch.partition]
         earlier = any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.batches))
         # Refused, so no attempt stored it: this one not, and no earlier one, by brokers' order.
         batch.doubt = ""
-        if self._transactions is not None and not earlier:
+        if self.transactions is not None and not earlier:
             lost_state = code_of(error) is ErrorCode.UNKNOWN_PRODUCER_ID
             if not lost_state or queue.stored_sequence != queue.began_at:
                 # The transaction failed when a batch was given up; else stored messages are lost.
-                self.give_up(batch, self._transactions.unwanted() or error)
+                self.give_up(batch, self.transactions.unwanted() or error)
                 return
         if not earlier and batch.producer_id == queue.producer_id and not queue.renumber:
             logger.warning(
@@ -290,7 +283,7 @@ class Completion:
             queue.renumber = True
         if not earlier:
             batch.number(-1, -1, -1)
-        self._accumulator.put_back(batch)
+        self.accumulator.put_back(batch)
 
     def give_up(self, batch: Batch, error: BaseException) -> None:
         """Resolve a batch, waiting or in flight, to an error, unless it is resolved."""
@@ -298,15 +291,15 @@ class Completion:
             if batch.resolved:
                 return
             batch.fail(error)
-        self._send_queue.release(len(batch), batch.size)
-        if self._transactions is not None:
-            self._transactions.not_stored(error, uncertain=bool(batch.doubt))
+        self.send_queue.release(len(batch), batch.size)
+        if self.transactions is not None:
+            self.transactions.not_stored(error, uncertain=bool(batch.doubt))
         batch.wake()
-        if batch.numbered and self._transactions is None:
-            self._accumulator.queues[batch.topic, batch.partition].renumber = True
-        self._accumulator.discard(batch)
+        if batch.numbered and self.transactions is None:
+            self.accumulator.queues[batch.topic, batch.partition].renumber = True
+        self.accumulator.discard(batch)
         self._note_failures(batch.futures(), error, batch.where)
-        self._hooks.after_send(batch)
+        self.hooks.after_send(batch)
 
     def fail(self, parts: Sequence[Part], error: BaseException) -> None:
         """Resolve messages outside batches to an error."""
@@ -315,11 +308,11 @@ class Completion:
             return
         for queued, indices in parts:
             queued.fail(indices, error)
-            self._send_queue.release(len(indices), sum(queued.sizes[index] for index in indices))
-        if self._transactions is not None:
-            self._transactions.not_stored(error, uncertain=False)
+            self.send_queue.release(len(indices), sum(queued.sizes[index] for index in indices))
+        if self.transactions is not None:
+            self.transactions.not_stored(error, uncertain=False)
         self._note_failures(futures, error, f"topic {futures[0].queued.topic}")
-        self._hooks.after_failure(futures, error)
+        self.hooks.after_failure(futures, error)
 
     def _note_failures(
         self, futures: Sequence[SendFuture], error: BaseException, where: str
@@ -327,7 +320,7 @@ class Completion:
         self.counts["failed_messages"] += len(futures)
         if isinstance(error, TransactionAborted):
             return  # the calls of its transaction raise the reason once
-        for future in futures if self._transactions is None else ():
+        for future in futures if self.transactions is None else ():
             if self.closing:
                 future.queued.observed.discard(future.index)
             if future.index not in future.queued.observed:
@@ -338,13 +331,13 @@ class Completion:
 
     def expire(self, before: float) -> None:
         """Give up the waiting batches that began before a point in time."""
-        for batch in list(self._accumulator.waiting()):
+        for batch in list(self.accumulator.waiting()):
             if batch.first_at < before:
                 self.give_up(
                     batch,
                     timed_out(
                         batch.where,
-                        self._config.delivery_timeout_ms,
+                        self.config.delivery_timeout_ms,
                         batch.last_error,
                         batch.doubt,
                     ),
@@ -360,14 +353,14 @@ class Completion:
             topics, self._stale = self._stale, set()
             unset, self._wanted_settings = self._wanted_settings, set()
             suspects, self._suspects = self._suspects, []
-            self._runtime.spawn(self._refresh_now, topics, unset, suspects, name="producer-refresh")
+            self.runtime.spawn(self._refresh_now, topics, unset, suspects, name="producer-refresh")
 
     def _refresh_now(self, topics: set[str], unset: set[str], suspects: Sequence[Batch]) -> None:
         found: Mapping[str, Mapping[str, str]] = {}
         try:
-            self._cluster.refresh(topics)
+            self.cluster.refresh(topics)
             if unset:
-                found = self._cluster.ask_any(
+                found = self.cluster.ask_any(
                     lambda connection, wait_s: topic_settings(
                         connection, unset, (MIN_ISR, CLEANUP), wait_s
                     )
@@ -375,7 +368,7 @@ class Completion:
         except ZkbrokerError as error:
             # Batches keep failing with errors of their own until it works again.
             logger.warning("metadata refresh failed error=%s", error)
-        self._post(self._refreshed, found, suspects)
+        self.post(self._refreshed, found, suspects)
 
     def _refreshed(self, found: Mapping[str, Mapping[str, str]], suspects: Sequence[Batch]) -> None:
         self._settings |= found

@@ -74,14 +74,14 @@ class Sender:
             max_in_flight=config.max_in_flight if pipelined else 1,
         )
         self._completion = Completion(
-            config,
-            cluster,
-            runtime,
-            self._accumulator,
-            self.send_queue,
-            hooks,
-            self.post,
-            transactions,
+            config=config,
+            cluster=cluster,
+            runtime=runtime,
+            accumulator=self._accumulator,
+            send_queue=self.send_queue,
+            hooks=hooks,
+            post=self.post,
+            transactions=transactions,
         )
         self.failed = self._completion.failed
         """The futures of failed messages, only the latest ones if there are many."""
