@@ -201,12 +201,13 @@ class Partitions:
     def elect_among(self, key: Key, replicas: Sequence[int], dropped: Collection[int]) -> bool:
         """Decide a partition for its new replicas: a leader among them, an ISR without the others.
 
-        If the leader is one of them, it stays; the leader epoch rises nevertheless.
+        If the leader is one of them, it stays; the leader epoch rises nevertheless. Nothing is
+        decided while one of them is not in sync: it may have left the ISR since the state was read.
         """
 
         def rule(wanted: Key) -> Election | None:
             state = self.context.states.get(wanted)
-            if state is None:
+            if state is None or not set(replicas) <= set(state.isr):
                 return None
             isr = tuple(broker for broker in state.isr if broker not in dropped)
             live = self.context.electable(wanted, replicas)
@@ -214,7 +215,7 @@ class Partitions:
                 return Election(state.leader, isr)
             return leader_rules.reassigned(replicas, isr, live)
 
-        return bool(self._decide([key], rule, read_again=True))
+        return bool(self._decide([key], rule))
 
     def raise_epoch(self, key: Key) -> bool:
         """Store the same decision in a new leader epoch."""

@@ -67,6 +67,27 @@ def test_partition_moves_when_new_replicas_are_in_sync(cluster):
     assert not cluster.exists(paths.REASSIGN_PARTITIONS)
 
 
+@pytest.mark.parametrize("left", [[0, 1, 2], [0, 1]])
+def test_move_waits_when_new_replica_leaves_isr_before_the_decision(cluster, monkeypatch, left):
+    reassign(cluster, (T0, [2, 3]))
+    cluster.change_isr(T0, 0, 1, 2, 3)
+    write = cluster.states.write
+
+    def overtaken(*args):
+        monkeypatch.undo()
+        cluster.change_isr(T0, *left)
+        return write(*args)
+
+    monkeypatch.setattr(cluster.states, "write", overtaken)
+    cluster.settle()
+    assert cluster.stored(T0) == (0, 1, left)
+    assert assigned(cluster, T0) == [0, 1, 2, 3]
+    assert not cluster.channels.stopped(0, delete=False)
+    change_isr(cluster, T0, 0, 1, 2, 3)
+    assert assigned(cluster, T0) == [2, 3]
+    assert cluster.stored(T0) == (2, 2, [2, 3])
+
+
 def test_leader_in_new_assignment_keeps_leading(cluster):
     reassign(cluster, (T0, [0, 2]))
     change_isr(cluster, T0, 0, 1, 2)

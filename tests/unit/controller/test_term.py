@@ -456,6 +456,23 @@ def test_dead_leader_is_replaced_from_unannounced_isr(replicated):
     assert replicated.channels.leader_and_isr(T1).keys() == {0, 2}
 
 
+def test_leader_of_unannounced_isr_is_sent_before_changes_of_isrs(replicated):
+    grow_isr_of_t1(replicated)
+    replicated.clear_sent()
+    replicated.lose(1)
+    first = replicated.channels.requests(ApiKey.LEADER_AND_ISR)[0]
+    assert first.states().keys() == {T1}
+
+
+def test_quickly_restarted_broker_leaves_unannounced_isr(replicated):
+    grow_isr_of_t1(replicated)
+    replicated.kill(2)
+    replicated.clear_sent()
+    replicated.join(2)
+    assert replicated.stored(T1) == (1, 1, [1, 0]), "it may have lost unflushed messages"
+    assert replicated.channels.leader_and_isr(T1)[1].isr == [1, 0]
+
+
 def test_stopping_leader_is_replaced_from_unannounced_isr(replicated):
     grow_isr_of_t1(replicated)
     assert replicated.term.moves.controlled_shutdown(1, -1) == []
