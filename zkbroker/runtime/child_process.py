@@ -19,6 +19,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO
 
+_Request = tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]
+
 # 1 is PR_SET_PDEATHSIG, 9 is SIGKILL; the parent may have ended before the call of prctl.
 _LAUNCHER = """
 import ctypes, os, sys
@@ -34,7 +36,7 @@ class _Forker:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: queue.SimpleQueue[tuple[Callable[[], object], Future[object]]]
+        self._requests: queue.SimpleQueue[_Request]
         self._pid = 0
 
     def run(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
@@ -47,18 +49,16 @@ class _Forker:
                 threading.Thread(
                     target=self._serve, args=(self._requests,), name="forker", daemon=True
                 ).start()
-            self._requests.put((start, done))  # type: ignore[arg-type]
+            self._requests.put((start, done))
         return done.result()
 
     @staticmethod
-    def _serve(
-        requests: "queue.SimpleQueue[tuple[Callable[[], object], Future[object]]]",
-    ) -> None:
+    def _serve(requests: queue.SimpleQueue[_Request]) -> None:
         while True:
             start, done = requests.get()
             try:
                 done.set_result(start())
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - raised by `run`, in the caller's thread
                 done.set_exception(error)
 
 
@@ -85,7 +85,7 @@ def start_child(
         umask: its umask; that of this process when -1.
 
     Raises:
-        OSError: it cannot be started.
+        OSError, ValueError: it cannot be started.
     """
     if sys.platform == "linux" and sys.executable:
         command = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *command]

@@ -41,6 +41,12 @@ def test_missing_program_is_an_error_or_fails(tmp_path):
         assert child.wait(30) != 0
 
 
+def test_unusable_command_is_an_error_and_later_children_start(tmp_path):
+    with pytest.raises(ValueError, match="null byte"), (tmp_path / "out").open("wb") as output:
+        start_child(["/bin/true", "\0"], cwd=tmp_path, output=output)
+    assert run(tmp_path, "print(1)") == (0, "1\n")
+
+
 def test_child_outlives_the_thread_that_started_it(tmp_path):
     children = []
     with (tmp_path / "out").open("wb") as output:
