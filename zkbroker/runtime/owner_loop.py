@@ -68,12 +68,10 @@ class OwnerLoop:
         self._closing = runtime.event()
         self._task: Task | None = None
         self._last_failure: str | None = None
-        self._first_s: float | None = None
 
     def start(self, first_s: float | None = None) -> None:
         """Start the task; its first step waits for a wake-up, at most `first_s`."""
-        self._first_s = first_s
-        self._task = self._runtime.spawn(self._run, name=self._name)
+        self._task = self._runtime.spawn(self._run, first_s, name=self._name)
 
     def end(self) -> None:
         """Make the task end after its current step, without waiting."""
@@ -90,8 +88,8 @@ class OwnerLoop:
         """Whether the loop, or its subject, was closed."""
         return self._closing.is_set() or self._ended()
 
-    def _run(self) -> None:
-        wait_s, retry_s = self._first_s, self._retry_s
+    def _run(self, wait_s: float | None) -> None:
+        retry_s = self._retry_s
         while not self.closed:
             self._woken.wait(wait_s)
             if not self._wait_ready():
