@@ -48,7 +48,7 @@ class BrokerProcess:
         self.id = int(properties["broker.id"])
         self.directory = Path(directory)
         self.data_directory = self.directory / f"broker-{self.id}"
-        self._log_path = self.directory / f"broker-{self.id}.log"
+        self.log_path = self.directory / f"broker-{self.id}.log"
         self._properties_path = self.directory / f"broker-{self.id}.properties"
         self._properties = {
             "host.name": "127.0.0.1",
@@ -59,12 +59,8 @@ class BrokerProcess:
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[str] | None = None
         self._address: tuple[str, int] | None = None
-        self._listeners: Mapping[str, tuple[str, int]] = {}
-
-    @property
-    def listeners(self) -> Mapping[str, tuple[str, int]]:
+        self.listeners: Mapping[str, tuple[str, int]] = {}
         """Listener name → host and port that are advertised; empty before the first start."""
-        return self._listeners
 
     @property
     def address(self) -> tuple[str, int]:
@@ -76,11 +72,6 @@ class BrokerProcess:
         if self._address is None:
             raise ZkbrokerError(f"broker {self.id} has not been started")
         return self._address
-
-    @property
-    def log_path(self) -> Path:
-        """The file with the broker's log lines."""
-        return self._log_path
 
     @property
     def pid(self) -> int | None:
@@ -97,7 +88,7 @@ class BrokerProcess:
         if self.alive:
             raise ZkbrokerError(f"broker {self.id} is running already")
         make_private_directory(self.directory)
-        keep_ports(self._properties, self._address, self._listeners)
+        keep_ports(self._properties, self._address, self.listeners)
         lines = [f"{key}={_escape(value)}" for key, value in self._properties.items()]
         write_private(self._properties_path, ("\n".join(lines) + "\n").encode())
         command = python_command("zkbroker.cli", "broker", str(self._properties_path))
@@ -144,7 +135,7 @@ class BrokerProcess:
                     fields = dict(part.split("=", 1) for part in line.split()[3:])
                     host, _, port = fields["address"].rpartition(":")
                     self._address = (host.strip("[]"), int(port))
-                    self._listeners = parse_listeners(fields.get("listeners", ""))
+                    self.listeners = parse_listeners(fields.get("listeners", ""))
                     return True
                 if not line:
                     process.wait()

@@ -9,7 +9,7 @@ data directory holds everything, so a cluster started again on it goes on where 
     DATA/broker-1.log          its log lines
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -137,10 +137,7 @@ class ClusterProcesses:
     @property
     def bootstrap_servers(self) -> str:
         """`host:port` of every broker, separated by commas."""
-        return ",".join(
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            for host, port in (broker.address for broker in self.brokers)
-        )
+        return _shown(broker.address for broker in self.brokers)
 
     def bootstrap(self, listener: str) -> str:
         """Return `host:port` of one listener of every broker, separated by commas.
@@ -148,16 +145,13 @@ class ClusterProcesses:
         Raises:
             ZkbrokerError: a broker has no listener of that name.
         """
-        found = []
         for broker in self.brokers:
             if listener not in broker.listeners:
                 raise ZkbrokerError(
                     f"broker {broker.id} has no listener {listener}: it has "
                     f"{', '.join(broker.listeners)}"
                 )
-            host, port = broker.listeners[listener]
-            found.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-        return ",".join(found)
+        return _shown(broker.listeners[listener] for broker in self.brokers)
 
     def start(self, timeout_s: float = 60) -> None:
         """Start everything and wait until all brokers serve; on failure nothing is left running.
@@ -236,3 +230,9 @@ class ClusterProcesses:
 
     def __exit__(self, *exc_info: object) -> None:
         self.stop()
+
+
+def _shown(addresses: Iterable[tuple[str, int]]) -> str:
+    return ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses
+    )

@@ -11,6 +11,7 @@ Invariant: a death does not affect other processes, and nothing here waits: `loo
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from zkbroker.errors import ZkbrokerError
@@ -35,16 +36,16 @@ class WatchedProcess(Protocol):
     def kill(self) -> None: ...
 
 
+@dataclass(slots=True)
 class _Watched:
     """The state of one process."""
 
-    def __init__(self, member: WatchedProcess, now: float) -> None:
-        self.member = member
-        self.dead = False
-        self.starting_since: float | None = None
-        self.serving_since = now
-        self.start_at = 0.0
-        self.pause_s = FIRST_PAUSE_S
+    member: WatchedProcess
+    serving_since: float
+    starting_since: float | None = None
+    dead: bool = False
+    start_at: float = 0.0
+    pause_s: float = FIRST_PAUSE_S
 
 
 class Watchdog:
