@@ -37,6 +37,7 @@ class BrokerChange:
     joined: tuple[int, ...] = ()
 
 
+@dataclass(slots=True)
 class BrokerChanges:
     """Follows the live brokers.
 
@@ -50,32 +51,22 @@ class BrokerChanges:
         answers: the brokers' answers.
     """
 
-    def __init__(
-        self,
-        session: ZkSession,
-        watch: Settable,
-        context: ControllerContext,
-        partitions: Partitions,
-        batch: RequestBatch,
-        channels: BrokerChannels,
-        answers: BrokerAnswers,
-    ) -> None:
-        self._session = session
-        self._watch = watch
-        self._context = context
-        self._partitions = partitions
-        self._batch = batch
-        self._channels = channels
-        self._answers = answers
+    session: ZkSession
+    watch: Settable
+    context: ControllerContext
+    partitions: Partitions
+    batch: RequestBatch
+    channels: BrokerChannels
+    answers: BrokerAnswers
 
     def read(self) -> dict[int, LiveBroker]:
         """Return the registered brokers."""
-        found = live_brokers(self._session, self._watch)
+        found = live_brokers(self.session, self.watch)
         return {broker: LiveBroker(info, epoch) for broker, (info, epoch) in found.items()}
 
     def apply(self) -> BrokerChange:
         """Read the registered brokers again; decide and send the consequences of a change."""
-        before, now = self._context.brokers, self.read()
+        before, now = self.context.brokers, self.read()
         restarted = {b for b in before.keys() & now.keys() if before[b].epoch != now[b].epoch}
         gone = before.keys() - now.keys()
         joined = tuple(sorted(restarted | (now.keys() - before.keys())))
@@ -84,74 +75,74 @@ class BrokerChanges:
             return change
         logger.info("brokers gone ids=%s joined ids=%s", sorted(change.gone), list(joined))
         for broker in change.gone:
-            self._channels.drop(broker)
-        self._context.shutting_down -= change.gone
-        self._answers.forget(set(change.gone))
-        self._context.brokers = now
+            self.channels.drop(broker)
+        self.context.shutting_down -= change.gone
+        self.answers.forget(set(change.gone))
+        self.context.brokers = now
         for broker in joined:
-            self._channels.open(now[broker].info)
-        self._batch.brokers_changed(now)
+            self.channels.open(now[broker].info)
+        self.batch.brokers_changed(now)
         decided = self._decide(gone, restarted)
         if decided or not joined:
-            self._batch.flush()
+            self.batch.flush()
         if joined:
             self._introduce(joined, decided)
         return change
 
     def _decide(self, gone: set[int], restarted: set[int]) -> set[Key]:
-        context, partitions = self._context, self._partitions
+        context, partitions = self.context, self.partitions
         decided = partitions.demote_restarted(self._touching(restarted), restarted)
         if decided:
-            self._batch.flush()
+            self.batch.flush()
         missing = [key for key in context.served() if not context.has_leader(key)]
         for some in in_parts(missing, DECIDED_AT_ONCE):
             # New leaders are sent before the next ones are decided, and before changes of ISRs.
             decided |= partitions.elect_missing(some)
-            self._batch.flush()
+            self.batch.flush()
         left = [key for key in self._touching(gone) if key not in decided]
         decided |= partitions.remove_from_isr(left, gone)
         if gone and decided:
             # The other partitions with a replica there have one more offline replica.
-            self._batch.metadata(
+            self.batch.metadata(
                 key for broker in gone for key in context.hosted_by(broker) if key not in decided
             )
         return set(decided)
 
     def _introduce(self, joined: tuple[int, ...], decided: set[Key]) -> None:
-        context = self._context
-        self._batch.metadata(context.keys(), joined)
-        self._batch.metadata(
+        context = self.context
+        self.batch.metadata(context.keys(), joined)
+        self.batch.metadata(
             (key for broker in joined for key in context.hosted_by(broker)),
             context.brokers.keys() - set(joined),
         )
-        self._batch.flush()
+        self.batch.flush()
         self.send_states(joined, but=decided)
-        self._batch.flush()
+        self.batch.flush()
 
     def _touching(self, brokers: set[int]) -> list[Key]:
         """The partitions with a replica on one of the brokers, assigned or in sync."""
         if not brokers:
             return []
-        replicas = self._context.replicas
+        replicas = self.context.replicas
         return [
             key
-            for key in self._context.served()
-            if not brokers.isdisjoint(replicas(key)) or self._context.in_isr(key, brokers)
+            for key in self.context.served()
+            if not brokers.isdisjoint(replicas(key)) or self.context.in_isr(key, brokers)
         ]
 
     def send_states(self, brokers: Iterable[int], but: Collection[Key] = ()) -> None:
         """Gather the decisions for all replicas of brokers, except for some partitions."""
         wanted = set(brokers)
-        for key in paced(self._session.runtime, self._context.served()):
-            if key not in but and not self._context.undecided(key):
-                replicas = self._context.replicas(key)
-                self._batch.decided(key, [broker for broker in replicas if broker in wanted])
+        for key in paced(self.session.runtime, self.context.served()):
+            if key not in but and not self.context.undecided(key):
+                replicas = self.context.replicas(key)
+                self.batch.decided(key, [broker for broker in replicas if broker in wanted])
 
     def send_everything(self, broker: int) -> None:
         """Send all state to one broker, after a request to it was lost or refused."""
-        if broker in self._context.brokers:
-            self._batch.brokers_changed([broker])
-            self._batch.metadata(self._context.keys(), [broker])
-            self._batch.flush()
+        if broker in self.context.brokers:
+            self.batch.brokers_changed([broker])
+            self.batch.metadata(self.context.keys(), [broker])
+            self.batch.flush()
             self.send_states([broker])
-            self._batch.flush()
+            self.batch.flush()

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from zkbroker.controller.requests import Answered
@@ -58,11 +59,11 @@ class BrokerChannel:
     def __init__(
         self,
         runtime: Runtime,
-        broker: BrokerInfo,
         connect: Connect,
         limit: int,
         post: Callable[[Callable[[], object]], object],
         overflowed: Callable[[int], object],
+        broker: BrokerInfo,
     ) -> None:
         self._broker = broker
         self._limit = limit
@@ -145,19 +146,13 @@ class BrokerChannels:
         post: Callable[[Callable[[], object]], object],
         overflowed: Callable[[int], object],
     ) -> None:
-        self._runtime = runtime
-        self._connect = connect
-        self._limit = limit
-        self._post = post
-        self._overflowed = overflowed
+        self._channel_to = partial(BrokerChannel, runtime, connect, limit, post, overflowed)
         self._channels: dict[int, BrokerChannel] = {}
 
     def open(self, broker: BrokerInfo) -> None:
         """Open the channel to a broker; replaces an earlier one."""
         self.drop(broker.id)
-        self._channels[broker.id] = BrokerChannel(
-            self._runtime, broker, self._connect, self._limit, self._post, self._overflowed
-        )
+        self._channels[broker.id] = self._channel_to(broker)
 
     def drop(self, broker: int) -> None:
         """Close the channel to a broker that is gone."""

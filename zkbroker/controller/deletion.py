@@ -11,6 +11,7 @@ concern an earlier topic of the same name.
 """
 
 import logging
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from zkbroker.zookeeper.session import ZkSession
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class TopicDeletion:
     """Carries deletions out, as far as possible; call `advance` after every change.
 
@@ -40,40 +42,30 @@ class TopicDeletion:
         allowed: `delete.topic.enable`.
     """
 
-    def __init__(
-        self,
-        session: ZkSession,
-        context: ControllerContext,
-        batch: RequestBatch,
-        answers: BrokerAnswers,
-        epoch_version: int,
-        *,
-        allowed: bool,
-    ) -> None:
-        self._answers = answers
-        self._session = session
-        self._context = context
-        self._batch = batch
-        self._epoch_version = epoch_version
-        self.allowed = allowed
-        self._awaited: dict[str, set[tuple[Key, int]]] = {}
-        self._begun: dict[str, int] = {}
-        self._beginnings = 0
-        self._failed: set[str] = set()
-        self._waiting: set[str] = set()
+    session: ZkSession
+    context: ControllerContext
+    batch: RequestBatch
+    answers: BrokerAnswers
+    epoch_version: int
+    allowed: bool = field(kw_only=True)
+    _awaited: dict[str, set[tuple[Key, int]]] = field(init=False, default_factory=dict)
+    _begun: dict[str, int] = field(init=False, default_factory=dict)
+    _beginnings: int = field(init=False, default=0)
+    _failed: set[str] = field(init=False, default_factory=set)
+    _waiting: set[str] = field(init=False, default_factory=set)
 
     @property
     def pending(self) -> int:
         """How many topics are to be deleted."""
-        return len(self._context.deleting)
+        return len(self.context.deleting)
 
     def advance(self) -> None:
         """Begin and finish every deletion that can."""
-        for topic in sorted(self._context.deleting):
+        for topic in sorted(self.context.deleting):
             if topic in self._awaited:
                 if not self._awaited[topic]:
                     self._remove(topic)
-            elif not self._context.assignments.get(topic):
+            elif not self.context.assignments.get(topic):
                 self._remove(topic)  # the topic is unknown, or only its marker exists
             elif self._ready(topic):
                 self._begin(topic)
@@ -83,9 +75,9 @@ class TopicDeletion:
         for topic in sorted(topics):
             logger.warning("deletion refused topic=%s reason=delete.topic.enable=false", topic)
         controller_transactions(
-            self._session,
+            self.session,
             [Delete(paths.delete_topic(topic)) for topic in sorted(topics)],
-            self._epoch_version,
+            self.epoch_version,
         )
 
     def broker_gone(self, broker: int) -> None:
@@ -103,14 +95,14 @@ class TopicDeletion:
                 self._awaited.pop(topic, None)
 
     def _ready(self, topic: str) -> bool:
-        keys = self._context.partitions(topic)
-        moving = [key for key in keys if key in self._context.reassigning]
+        keys = self.context.partitions(topic)
+        moving = [key for key in keys if key in self.context.reassigning]
         away = sorted(
             {
                 broker
                 for key in keys
-                for broker in self._context.replicas(key)
-                if not self._context.online(key, broker)
+                for broker in self.context.replicas(key)
+                if not self.context.online(key, broker)
             }
         )
         if not moving and not away:
@@ -124,19 +116,19 @@ class TopicDeletion:
         return False
 
     def _begin(self, topic: str) -> None:
-        keys = self._context.partitions(topic)
-        self._awaited[topic] = {(key, b) for key in keys for b in self._context.replicas(key)}
+        keys = self.context.partitions(topic)
+        self._awaited[topic] = {(key, b) for key in keys for b in self.context.replicas(key)}
         logger.info("deletion begun topic=%s replicas=%d", topic, len(self._awaited[topic]))
-        self._batch.metadata(keys)
+        self.batch.metadata(keys)
         self._beginnings += 1
         self._begun[topic] = self._beginnings
         # A broker gets one request for several topics; its answer counts for every deletion that
         # had begun when it was sent.
         answered = partial(self._answered, self._beginnings)
         for key in keys:
-            replicas = self._context.replicas(key)
-            self._batch.stop(key, replicas, delete=False)
-            self._batch.stop(key, replicas, delete=True, answered=answered)
+            replicas = self.context.replicas(key)
+            self.batch.stop(key, replicas, delete=False)
+            self.batch.stop(key, replicas, delete=True, answered=answered)
 
     def _answered(self, beginnings: int, broker: int, response: Any) -> None:
         """Process a broker's answer to a StopReplica(delete) sent after that many beginnings."""
@@ -146,7 +138,7 @@ class TopicDeletion:
                 asked = self._begun[topic] <= beginnings
                 if asked and any(each == broker for _, each in awaited):
                     self._failed.add(topic)
-            self._answers.note_refused(broker)
+            self.answers.note_refused(broker)
             return
         for item in response.partitions:
             if item.topic not in self._awaited or self._begun[item.topic] > beginnings:
@@ -164,9 +156,9 @@ class TopicDeletion:
         self.advance()
 
     def _remove(self, topic: str) -> None:
-        remove_topic(self._session, topic, self._epoch_version)
+        remove_topic(self.session, topic, self.epoch_version)
         self._awaited.pop(topic, None)
         self._begun.pop(topic, None)
         self._failed.discard(topic)
         self._waiting.discard(topic)
-        self._context.forget_topic(topic)
+        self.context.forget_topic(topic)

@@ -6,6 +6,7 @@ leader, and the answer says so.
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from zkbroker.controller.context import ControllerContext
 from zkbroker.controller.partitions import Partitions
@@ -16,15 +17,13 @@ from zkbroker.registry.partition_states import Key
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class LeaderMoves:
     """Args: context is the controller's state, partitions decides, batch gathers requests."""
 
-    def __init__(
-        self, context: ControllerContext, partitions: Partitions, batch: RequestBatch
-    ) -> None:
-        self._context = context
-        self._partitions = partitions
-        self._batch = batch
+    context: ControllerContext
+    partitions: Partitions
+    batch: RequestBatch
 
     def controlled_shutdown(self, broker: int, epoch: int) -> list[Key]:
         """Move the leaders of a broker that is about to stop.
@@ -39,7 +38,7 @@ class LeaderMoves:
         Raises:
             ProtocolError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH.
         """
-        context = self._context
+        context = self.context
         live = context.brokers.get(broker)
         if live is None:
             raise ProtocolError(
@@ -56,13 +55,13 @@ class LeaderMoves:
             if len(context.replicas(key)) > 1 and not context.ending(key)
         ]
         led = [key for key in several if context.leads(broker, key)]
-        self._partitions.move_leaders(led)
-        self._batch.flush()
+        self.partitions.move_leaders(led)
+        self.batch.flush()
         followed = [key for key in several if not context.leads(broker, key)]
         for key in followed:
-            self._batch.stop(key, [broker], delete=False)
-        self._partitions.remove_from_isr(followed, {broker})
-        self._batch.flush()
+            self.batch.stop(key, [broker], delete=False)
+        self.partitions.remove_from_isr(followed, {broker})
+        self.batch.flush()
         left = [key for key in several if context.leads(broker, key)]
         logger.info(
             "broker shuts down id=%d moved=%d left=%d", broker, len(led) - len(left), len(left)
@@ -71,10 +70,10 @@ class LeaderMoves:
 
     def elect_preferred(self, wanted: Iterable[Key] | None) -> dict[Key, ErrorCode]:
         """Make first replicas leaders again; for all partitions when None."""
-        context = self._context
+        context = self.context
         keys = list(context.served() if wanted is None else wanted)
-        self._partitions.elect_preferred([key for key in keys if context.known(key)])
-        self._batch.flush()
+        self.partitions.elect_preferred([key for key in keys if context.known(key)])
+        self.batch.flush()
         answers: dict[Key, ErrorCode] = {}
         for key in keys:
             if not context.replicas(key) or key[0] in context.deleting:
@@ -87,17 +86,17 @@ class LeaderMoves:
 
     def elect_requested(self, wanted: Iterable[Key]) -> None:
         """Make first replicas leaders again, as requested through the operator tools' node."""
-        known = sorted(key for key in wanted if self._context.known(key))
-        decided = self._partitions.elect_preferred(known)
+        known = sorted(key for key in wanted if self.context.known(key))
+        decided = self.partitions.elect_preferred(known)
         logger.info("preferred leaders asked=%d elected=%d", len(known), len(decided))
-        self._batch.flush()
+        self.batch.flush()
 
     def rebalance(self, above_percent: int) -> None:
         """Return partitions to preferred leaders that lead too few of them."""
-        if self._context.reassigning:
+        if self.context.reassigning:
             return
-        owed = self._context.imbalanced(above_percent)
+        owed = self.context.imbalanced(above_percent)
         if owed:
-            decided = self._partitions.elect_preferred(owed)
+            decided = self.partitions.elect_preferred(owed)
             logger.info("preferred leaders owed=%d elected=%d", len(owed), len(decided))
-            self._batch.flush()
+            self.batch.flush()

@@ -10,6 +10,7 @@ keeps every unfinished partition; it is written once for all that finish togethe
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from zkbroker.controller.context import ControllerContext
 from zkbroker.controller.partitions import Partitions
@@ -23,6 +24,7 @@ from zkbroker.zookeeper.session import ZkSession
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class Reassignment:
     """Moves partitions; call `advance` when an ISR or a broker has changed.
 
@@ -34,25 +36,17 @@ class Reassignment:
         watch: makes the watch for a partition's state.
     """
 
-    def __init__(
-        self,
-        session: ZkSession,
-        context: ControllerContext,
-        partitions: Partitions,
-        batch: RequestBatch,
-        watch: Callable[[Key], Settable],
-    ) -> None:
-        self._session = session
-        self._context = context
-        self._partitions = partitions
-        self._batch = batch
-        self._watch = watch
+    session: ZkSession
+    context: ControllerContext
+    partitions: Partitions
+    batch: RequestBatch
+    watch: Callable[[Key], Settable]
 
     def request(self, wanted: Mapping[Key, tuple[int, ...]]) -> None:
         """Begin the node's present request; a partition under way may get other replicas."""
         refused = False
         for key, replicas in wanted.items():
-            if self._context.reassigning.get(key) == replicas:
+            if self.context.reassigning.get(key) == replicas:
                 continue
             reason = self._refusal(key, replicas)
             if reason is not None:
@@ -64,19 +58,19 @@ class Reassignment:
                 )
                 refused = True
                 continue
-            self._context.reassigning[key] = replicas
+            self.context.reassigning[key] = replicas
             self._begin(key, replicas)
-        self.advance(store=refused or not self._context.reassigning)
+        self.advance(store=refused or not self.context.reassigning)
 
     def _refusal(self, key: Key, replicas: tuple[int, ...]) -> str | None:
-        if not self._context.replicas(key):
+        if not self.context.replicas(key):
             return "there is no such partition"
-        if key[0] in self._context.deleting:
+        if key[0] in self.context.deleting:
             return "its topic is being deleted"
         if not replicas or len(set(replicas)) != len(replicas):
             return "name at least one broker, and each only once"
-        away = [b for b in replicas if b not in self._context.brokers]
-        if away and not set(away) <= set(self._context.replicas(key)):
+        away = [b for b in replicas if b not in self.context.brokers]
+        if away and not set(away) <= set(self.context.replicas(key)):
             # Checked only at the beginning: a broker that stops later has a replica and is awaited.
             return f"brokers {away} are not running"
         return None
@@ -88,37 +82,37 @@ class Reassignment:
             store: write the node even if nothing finishes.
         """
         finished: dict[Key, tuple[int, ...]] = {}
-        for key, replicas in list(self._context.reassigning.items()):
-            if not self._context.replicas(key):
-                del self._context.reassigning[key]  # its topic is gone
+        for key, replicas in list(self.context.reassigning.items()):
+            if not self.context.replicas(key):
+                del self.context.reassigning[key]  # its topic is gone
                 store = True
             elif self._caught_up(key, replicas) and self._finish(key, replicas):
                 finished[key] = replicas
         if store or finished:
             store_reassignment(
-                self._session, self._context.reassigning, self._partitions.epoch_version, finished
+                self.session, self.context.reassigning, self.partitions.epoch_version, finished
             )
 
     def states_changed(self, keys: Iterable[Key]) -> None:
         """Read partitions whose states were written, and finish those that can."""
-        moving = sorted(key for key in keys if key in self._context.reassigning)
+        moving = sorted(key for key in keys if key in self.context.reassigning)
         if moving:
             self._read_and_watch(moving)
             self.advance()
 
     def broker_joined(self, broker: int) -> None:
         """Send new replicas their partitions again; their broker was away at the beginning."""
-        for key, replicas in self._context.reassigning.items():
-            if broker in replicas and self._context.states.get(key) is not None:
-                self._batch.decided(key, [broker], new=True)
+        for key, replicas in self.context.reassigning.items():
+            if broker in replicas and self.context.states.get(key) is not None:
+                self.batch.decided(key, [broker], new=True)
         self.advance()
 
     def _caught_up(self, key: Key, replicas: tuple[int, ...]) -> bool:
-        state = self._context.states.get(key)
+        state = self.context.states.get(key)
         return state is not None and set(replicas) <= set(state.isr)
 
     def _begin(self, key: Key, replicas: tuple[int, ...]) -> None:
-        present = self._context.replicas(key)
+        present = self.context.replicas(key)
         if self._caught_up(key, replicas):
             return
         union = (*present, *(broker for broker in replicas if broker not in present))
@@ -130,38 +124,38 @@ class Reassignment:
         )
         if union != present:
             self._assign(key, union)
-        self._partitions.raise_epoch(key)
-        if key in self._context.states:
-            online = self._context.online_replicas(key)
-            self._batch.decided(key, [b for b in online if b in present])
-            self._batch.decided(key, [b for b in online if b not in present], new=True)
-        self._batch.metadata([key])
+        self.partitions.raise_epoch(key)
+        if key in self.context.states:
+            online = self.context.online_replicas(key)
+            self.batch.decided(key, [b for b in online if b in present])
+            self.batch.decided(key, [b for b in online if b not in present], new=True)
+        self.batch.metadata([key])
         self._read_and_watch([key])
 
     def _read_and_watch(self, keys: list[Key]) -> None:
         # Watch before reading, so that no change is missed in between.
-        watched = [self._partitions.states.watched(key) for key in keys]
-        self._session.exists_many(watched, [self._watch(key) for key in keys])
-        self._partitions.read_again(keys)
+        watched = [self.partitions.states.watched(key) for key in keys]
+        self.session.exists_many(watched, [self.watch(key) for key in keys])
+        self.partitions.read_again(keys)
 
     def _finish(self, key: Key, replicas: tuple[int, ...]) -> bool:
-        present = self._context.replicas(key)
+        present = self.context.replicas(key)
         dropped = tuple(broker for broker in present if broker not in replicas)
         if dropped or present != replicas:
-            if not self._partitions.elect_among(key, replicas, dropped):
+            if not self.partitions.elect_among(key, replicas, dropped):
                 logger.warning("reassignment waits partition=%s-%d: no new replica may lead", *key)
                 return False
-            online = self._context.online_replicas(key, replicas)
-            self._batch.decided(key, online, replicas=replicas)
-            self._batch.stop(key, dropped, delete=False)
-            self._batch.stop(key, dropped, delete=True)
+            online = self.context.online_replicas(key, replicas)
+            self.batch.decided(key, online, replicas=replicas)
+            self.batch.stop(key, dropped, delete=False)
+            self.batch.stop(key, dropped, delete=True)
             self._assign(key, replicas)
-        del self._context.reassigning[key]
-        self._batch.metadata([key])
+        del self.context.reassigning[key]
+        self.batch.metadata([key])
         logger.info("reassignment done partition=%s-%d replicas=%s", *key, list(replicas))
         return True
 
     def _assign(self, key: Key, replicas: tuple[int, ...]) -> None:
-        self._context.assignments[key[0]] = replace_assignment(
-            self._session, key[0], {key[1]: replicas}, self._partitions.epoch_version
+        self.context.assignments[key[0]] = replace_assignment(
+            self.session, key[0], {key[1]: replicas}, self.partitions.epoch_version
         )
