@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.instant_session import InstantSession, new_server
+from zkbroker.controller.context import TermSettings
 from zkbroker.controller.partitions import ElectionCounts
-from zkbroker.controller.term import ControllerTerm, Signal, TermSettings
+from zkbroker.controller.term import ControllerTerm, Signal
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     LeaderAndIsrResponse,

@@ -14,6 +14,25 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True, slots=True)
+class TermSettings:
+    """The settings of a controller.
+
+    Args:
+        controller_id: the broker that is the controller.
+        level: `inter.broker.protocol.version`.
+        listener: name of the listener that brokers use among themselves.
+        unclean_default: `unclean.leader.election.enable` of topics without the setting.
+        delete_topics: `delete.topic.enable`.
+    """
+
+    controller_id: int
+    level: str = "2.3"
+    listener: str = "PLAINTEXT"
+    unclean_default: bool = False
+    delete_topics: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class LiveBroker:
     """A registered broker. Args: epoch is the transaction in which it registered."""
 

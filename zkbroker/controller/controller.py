@@ -15,9 +15,10 @@ from typing import TypeVar
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller.calls import ControllerCalls
 from zkbroker.controller.channel import BrokerChannels, Connect
+from zkbroker.controller.context import TermSettings
 from zkbroker.controller.metrics import ControllerMetrics, controller_metrics
 from zkbroker.controller.partitions import ElectionCounts
-from zkbroker.controller.term import ControllerTerm, LastLedByOthers, Signal, TermSettings
+from zkbroker.controller.term import ControllerTerm, LastLedByOthers, Signal
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.registry.controller_election import ControllerElection
 from zkbroker.registry.controller_writes import ControllerMoved

@@ -8,10 +8,11 @@ before everything else, so that followers know where their leaders listen.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
-from zkbroker.controller.context import ControllerContext, LiveBroker
+from zkbroker.controller.answers import BrokerAnswers
+from zkbroker.controller.context import ControllerContext, LiveBroker, TermSettings
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import inter_broker_version
 from zkbroker.protocol.messages.leader_and_isr import (
@@ -33,7 +34,6 @@ from zkbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopic,
 )
-from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import Key, LeaderAndIsr
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.pacing import paced
@@ -50,32 +50,13 @@ class Sender(Protocol):
     def send(self, broker: int, request: Any, version: int, answered: Answered | None) -> None: ...
 
 
-class Answers(Protocol):
-    """Processes the answers of brokers, in the controller's task."""
-
-    def leader_and_isr(self, broker: int, response: Any) -> None: ...
-    def update_metadata(self, broker: int, response: Any) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """The controller's fields in every request."""
-
-    controller_id: int
-    epoch: int
-    level: str
-    listener: str = "PLAINTEXT"
-
-    def version(self, api_key: ApiKey) -> int:
-        return inter_broker_version(self.level, api_key)
-
-
 class RequestBatch:
     """Gathers requests and sends them.
 
     Args:
         context: the controller's state.
-        term: the controller that sends.
+        settings: of the controller that sends.
+        epoch: its epoch.
         answers: processes the brokers' answers.
         sender: sends requests.
         runtime: whose other tasks get their turn in between.
@@ -84,14 +65,16 @@ class RequestBatch:
     def __init__(
         self,
         context: ControllerContext,
-        term: Term,
-        answers: Answers,
+        settings: TermSettings,
+        epoch: int,
+        answers: BrokerAnswers,
         sender: Sender,
         runtime: Runtime,
     ) -> None:
         self._runtime = runtime
         self._context = context
-        self._term = term
+        self._settings = settings
+        self._epoch = epoch
         self._answers = answers
         self._sender = sender
         self._brokers_first: set[int] = set()
@@ -158,7 +141,7 @@ class RequestBatch:
 
     def flush(self) -> None:
         """Send the gathered requests."""
-        live = self._live_brokers()
+        live = [broker_message(each) for _, each in sorted(self._context.brokers.items())]
         # UpdateMetadata about partitions also names the brokers: it is enough if no LeaderAndIsr is
         # sent before it.
         soon = self._metadata.keys() - self._decided.keys()
@@ -185,27 +168,26 @@ class RequestBatch:
         live = self._context.brokers.get(broker)
         if live is not None:
             addressed = replace(request, broker_epoch=live.epoch)
-            self._sender.send(broker, addressed, self._term.version(request.api_key), answered)
+            self._sender.send(broker, addressed, self._version(request.api_key), answered)
+
+    def _version(self, api_key: ApiKey) -> int:
+        return inter_broker_version(self._settings.level, api_key)
 
     # -- the messages
 
     def _leader_and_isr(self, partitions: Iterable[LeaderAndIsrPartition]) -> LeaderAndIsrRequest:
         states = list(partitions)
         request = LeaderAndIsrRequest(
-            controller_id=self._term.controller_id, controller_epoch=self._term.epoch
+            controller_id=self._settings.controller_id, controller_epoch=self._epoch
         )
-        if self._term.version(ApiKey.LEADER_AND_ISR) < 2:
+        if self._version(ApiKey.LEADER_AND_ISR) < 2:
             request.partition_states = states
         else:
-            topics: dict[str, LeaderAndIsrTopic] = {}
-            for state in states:
-                topic = topics.setdefault(state.topic, LeaderAndIsrTopic(state.topic))
-                topic.partition_states.append(state)
-            request.topic_states = list(topics.values())
+            request.topic_states = _by_topic(LeaderAndIsrTopic, states)
         leaders = {state.leader for state in states} & self._context.brokers.keys()
         for leader in sorted(leaders):
             info = self._context.brokers[leader].info
-            found = info.listeners.get(self._term.listener)
+            found = info.listeners.get(self._settings.listener)
             host, port = (info.host, info.port) if found is None else found[1:]
             request.live_leaders.append(LiveLeader(leader, host, port))
         return request
@@ -216,18 +198,14 @@ class RequestBatch:
         found = (self._metadata_of(key) for key in paced(self._runtime, keys))
         states = [state for state in found if state is not None]
         request = UpdateMetadataRequest(
-            controller_id=self._term.controller_id,
-            controller_epoch=self._term.epoch,
+            controller_id=self._settings.controller_id,
+            controller_epoch=self._epoch,
             live_brokers=live,
         )
-        if self._term.version(ApiKey.UPDATE_METADATA) < 5:
+        if self._version(ApiKey.UPDATE_METADATA) < 5:
             request.partition_states = states
         else:
-            topics: dict[str, UpdateMetadataTopic] = {}
-            for state in states:
-                topic = topics.setdefault(state.topic, UpdateMetadataTopic(state.topic))
-                topic.partition_states.append(state)
-            request.topic_states = list(topics.values())
+            request.topic_states = _by_topic(UpdateMetadataTopic, states)
         return request
 
     def _metadata_of(self, key: Key) -> UpdateMetadataPartition | None:
@@ -251,18 +229,15 @@ class RequestBatch:
             offline_replicas=[each for each in replicas if each not in context.electable(key)],
         )
 
-    def _live_brokers(self) -> list[UpdateMetadataBroker]:
-        return [broker_message(live) for _, live in sorted(self._context.brokers.items())]
-
     def _stop_replica(self, keys: Iterable[Key], delete: bool) -> StopReplicaRequest:
         request = StopReplicaRequest(
-            controller_id=self._term.controller_id,
-            controller_epoch=self._term.epoch,
+            controller_id=self._settings.controller_id,
+            controller_epoch=self._epoch,
             delete_partitions=delete,
         )
         topics: dict[str, StopReplicaTopic] = {}
         for topic, number in keys:
-            if self._term.version(ApiKey.STOP_REPLICA) < 1:
+            if self._version(ApiKey.STOP_REPLICA) < 1:
                 request.partitions.append(StopReplicaPartition(topic, number))
             else:
                 item = topics.setdefault(topic, StopReplicaTopic(topic))
@@ -274,13 +249,17 @@ class RequestBatch:
 def broker_message(live: LiveBroker) -> UpdateMetadataBroker:
     """A live broker with every endpoint, for all versions of UpdateMetadata."""
     info = live.info
-    return UpdateMetadataBroker(
-        id=info.id, host=info.host, port=info.port, endpoints=_endpoints(info), rack=info.rack
-    )
-
-
-def _endpoints(info: BrokerInfo) -> list[UpdateMetadataEndpoint]:
-    return [
+    endpoints = [
         UpdateMetadataEndpoint(port, host, name, SECURITY_PROTOCOLS.get(protocol, 0))
         for name, (protocol, host, port) in info.listeners.items()
     ]
+    return UpdateMetadataBroker(
+        id=info.id, host=info.host, port=info.port, endpoints=endpoints, rack=info.rack
+    )
+
+
+def _by_topic(topic_of: Callable[[str], Any], states: Iterable[Any]) -> list[Any]:
+    topics: dict[str, Any] = {}
+    for state in states:
+        topics.setdefault(state.topic, topic_of(state.topic)).partition_states.append(state)
+    return list(topics.values())

@@ -13,17 +13,16 @@ election only determines which partitions are read first: each is decided by its
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
 from zkbroker.controller.answers import BrokerAnswers
 from zkbroker.controller.broker_changes import DECIDED_AT_ONCE, BrokerChanges
 from zkbroker.controller.channel import BrokerChannels
-from zkbroker.controller.context import ControllerContext
+from zkbroker.controller.context import ControllerContext, TermSettings
 from zkbroker.controller.deletion import TopicDeletion
 from zkbroker.controller.leader_moves import LeaderMoves
 from zkbroker.controller.partitions import ElectionCounts, Partitions
 from zkbroker.controller.reassignment import Reassignment
-from zkbroker.controller.requests import RequestBatch, Term
+from zkbroker.controller.requests import RequestBatch
 from zkbroker.registry.controller_writes import check_elected
 from zkbroker.registry.notifications import isr_changes, log_dir_failures, remove_notes
 from zkbroker.registry.operator_requests import finish_election, read_requests
@@ -48,25 +47,6 @@ Signal = str | Key
 
 LastLedByOthers = Callable[[Collection[int]], Iterable[Key]]
 """Returns the partitions whose leader, as far as this broker knows, is not one of some brokers."""
-
-
-@dataclass(frozen=True, slots=True)
-class TermSettings:
-    """The settings of a controller.
-
-    Args:
-        controller_id: the broker that is the controller.
-        level: `inter.broker.protocol.version`.
-        listener: name of the listener that brokers use among themselves.
-        unclean_default: `unclean.leader.election.enable` of topics without the setting.
-        delete_topics: `delete.topic.enable`.
-    """
-
-    controller_id: int
-    level: str = "2.3"
-    listener: str = "PLAINTEXT"
-    unclean_default: bool = False
-    delete_topics: bool = True
 
 
 class ControllerTerm:
@@ -108,7 +88,8 @@ class ControllerTerm:
         self.answers = BrokerAnswers(context, signal(BROKERS), signal(OFFLINE_REPLICAS))
         self._batch = batch = RequestBatch(
             context,
-            Term(settings.controller_id, epoch, settings.level, settings.listener),
+            settings,
+            epoch,
             self.answers,
             channels,
             session.runtime,

@@ -7,8 +7,8 @@ import pytest
 from tests.support.controlled_cluster import PlayedChannels
 from tests.support.recorded_frames import GOLDEN, plain, recorded
 from zkbroker.controller.answers import BrokerAnswers
-from zkbroker.controller.context import ControllerContext, LiveBroker
-from zkbroker.controller.requests import RequestBatch, Term, broker_message
+from zkbroker.controller.context import ControllerContext, LiveBroker, TermSettings
+from zkbroker.controller.requests import RequestBatch, broker_message
 from zkbroker.protocol import ApiKey, decode_request
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import LeaderAndIsr
@@ -53,7 +53,8 @@ def batch_for(level, ports, epochs):
     channels = PlayedChannels(open_to=set(ports))
     batch = RequestBatch(
         context,
-        Term(0, 1, level),
+        TermSettings(0, level),
+        1,
         BrokerAnswers(context, Event(), Event()),
         channels,
         ThreadsRuntime(),
