@@ -258,7 +258,7 @@ def check_answer(follower: Follower, entry: Any) -> None:
             follower.fetcher._session.asked[key] = PartitionFetch(end, 0, 0, most)
     follower.script.answers[ApiKey.FETCH] = [answer]
     follower.fetcher.step()
-    assert follower.fetcher.failed == {
+    assert follower.fetcher.followed.failed == {
         TopicPartition(topic.topic, each.partition)
         for topic in answer.topics
         for each in topic.partitions
@@ -271,7 +271,7 @@ def check_answer(follower: Follower, entry: Any) -> None:
             partition = follower.partitions[TopicPartition(topic.topic, each.partition)]
             entries = list(iter_entries(bytes(each.records)))
             if each.error_code:
-                followed = follower.fetcher._followed.by_key.get(partition.key)
+                followed = follower.fetcher.followed.by_key.get(partition.key)
                 assert followed is None or followed.delayed_until_ms or each.error_code == 1
                 continue
             if entries:

@@ -18,7 +18,7 @@ from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.fetch import FetchResponsePartition
 from zkbroker.replica.fetch_session import FollowerFetchSession, PartitionFetch
-from zkbroker.replica.fetching import Connect, FetcherCounts, FetcherSettings, Followed, Stage
+from zkbroker.replica.fetching import Connect, FetcherSettings, Followed
 from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.follower_append import append_in_parts
 from zkbroker.replica.following import Following
@@ -65,17 +65,18 @@ class ReplicaFetcher:
     ) -> None:
         self.leader = leader
         self.number = number
-        self.counts = FetcherCounts()
+        self.bytes_in = 0
+        """Bytes appended."""
         self._broker_id = broker_id
         self._settings = settings
         self._runtime = runtime
         self._throttle = throttle
-        self._line = LeaderRequests(leader, number, connect, settings.level, self.counts)
+        self._line = LeaderRequests(leader, number, connect, settings.level)
         self._limited = self._line.fetch_version >= _LIMITED_SINCE
         self._session = FollowerFetchSession(self._line.fetch_version)
-        self._followed = FollowedPartitions(leader, runtime=runtime, backoff_ms=settings.backoff_ms)
+        self.followed = FollowedPartitions(leader, runtime=runtime, backoff_ms=settings.backoff_ms)
         self._reconciler = LogReconciler(
-            broker_id, self._followed, self._line, runtime=runtime, lost=self._lost
+            broker_id, self.followed, self._line, runtime=runtime, lost=self._lost
         )
         self._loop = OwnerLoop(
             runtime,
@@ -83,11 +84,9 @@ class ReplicaFetcher:
             name=f"fetcher-{number}-of-{leader}",
             logger=logger,
             retry_s=settings.backoff_ms / 1000,
-            on_failure=lambda error: self._lost(list(self._followed.by_key.values())),
+            on_failure=lambda error: self._lost(list(self.followed.by_key.values())),
         )
         self._loop.start()
-
-    # -- followed partitions
 
     def follow(self, following: Following, *, truncate: bool = True) -> None:
         """Copy a partition under the leader epoch of a role.
@@ -96,39 +95,18 @@ class ReplicaFetcher:
             following: the role, under this fetcher's leader.
             truncate: False when its log is known to be a prefix of the leader's.
         """
-        self._followed.follow(following, Stage.TRUNCATING if truncate else Stage.FETCHING)
+        # With epochs, the leader can tell each time how far this log agrees with its own. Without
+        # them a log is cut at its high watermark, which lags behind: it is not cut while the leader
+        # stays the same, as at level 0.8.2.
+        cut = truncate and (self._line.knows_epochs or not following.same_leader)
+        self.followed.follow(following, truncating=cut)
         self._loop.set()
-
-    def forget(self, key: TopicPartition) -> None:
-        """Stop copying a partition, without waiting; an answer under way for it is dropped."""
-        self._followed.forget(key)
-
-    def followed(self) -> list[tuple[Following, bool]]:
-        """Return the copied partitions, each with whether its log is still to be truncated."""
-        return [
-            (each.following, each.stage is Stage.TRUNCATING)
-            for each in self._followed.by_key.values()
-        ]
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is followed."""
-        return not self._followed and not self.failed
-
-    @property
-    def failed(self) -> set[TopicPartition]:
-        """Partitions that are not copied until the controller decides again."""
-        return self._followed.failed
-
-    def lags(self) -> dict[TopicPartition, int]:
-        """Return how many messages each partition misses, where that is known."""
-        return self._followed.lags()
 
     # -- the task
 
     def stop(self) -> None:
         """End the task soon, without waiting; an answer under way is dropped."""
-        self._followed.clear()
+        self.followed.clear()
         self._loop.end()
         self._line.stop()
 
@@ -139,10 +117,10 @@ class ReplicaFetcher:
     def _step(self) -> float | None:
         if self.step():
             return 0.0
-        if not self._followed:
+        if not self.followed:
             self._line.disconnect()
             return None
-        return self._followed.next_due_s()
+        return self.followed.next_due_s()
 
     def step(self) -> bool:
         """Do what is due, once; False when nothing was."""
@@ -153,14 +131,14 @@ class ReplicaFetcher:
         """Drop the connection, and try these partitions again later over a new one."""
         self._line.disconnect()
         self._session.failed()
-        self._followed.delay_all(waiting)
+        self.followed.delay_all(waiting)
 
     # -- fetching
 
     def _fetch(self) -> bool:
         wanted: dict[TopicPartition, PartitionFetch] = {}
         asked: dict[TopicPartition, Followed] = {}
-        due = self._followed.due(Stage.FETCHING)
+        due = self.followed.due(truncating=False)
         for each in paced(self._runtime, due, _PACE):
             if not self._held_back(each):
                 following = each.following
@@ -201,7 +179,7 @@ class ReplicaFetcher:
             logger.info("fetch session restarted leader=%d reason=%s", self.leader, wrong)
             if response.error_code not in _SESSION_ERRORS:
                 for each in asked.values():
-                    self._followed.delay(each, wrong)
+                    self.followed.delay(each, wrong)
             return True
         self._apply(answers, asked, wanted)
         return True
@@ -232,7 +210,7 @@ class ReplicaFetcher:
     ) -> None:
         for key, answer in paced(self._runtime, answers.items(), _PACE):
             followed = asked.get(key)
-            if followed is None or not self._followed.current(followed):
+            if followed is None or not self.followed.current(followed):
                 continue
             if followed.following.log_end_offset != wanted[key].offset:
                 continue
@@ -240,11 +218,11 @@ class ReplicaFetcher:
                 if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._reconciler.out_of_range(followed)
                 elif answer.error_code:
-                    self._followed.refused(followed, answer.error_code)
+                    self.followed.refused(followed, answer.error_code)
                 else:
                     self._append(followed, answer, wanted[key])
             except ZkbrokerError as error:
-                self._followed.local(followed, error)
+                self.followed.local(followed, error)
         self._wait_flushed(asked[key] for key in answers if key in asked)
 
     def _wait_flushed(self, appended: Iterable[Followed]) -> None:
@@ -253,11 +231,11 @@ class ReplicaFetcher:
         Each append has requested its flush: together they take as long as the longest.
         """
         for followed in appended:
-            if self._followed.current(followed) and followed.stage is Stage.FETCHING:
+            if self.followed.current(followed) and not followed.truncating:
                 try:
                     followed.following.wait_flushed()
                 except ZkbrokerError as error:
-                    self._followed.local(followed, error)
+                    self.followed.local(followed, error)
 
     def _append(
         self, followed: Followed, answer: FetchResponsePartition, wanted: PartitionFetch
@@ -267,10 +245,10 @@ class ReplicaFetcher:
         taken = append_in_parts(
             following,
             data,
-            go_on=lambda: self._followed.current(followed),
+            go_on=lambda: self.followed.current(followed),
             pause=lambda: self._runtime.sleep(0),
         )
-        if not self._followed.current(followed):
+        if not self.followed.current(followed):
             return
         following.follow_marks(answer.high_watermark, answer.log_start_offset)
         followed.lag = max(0, answer.high_watermark - following.log_end_offset)
@@ -279,10 +257,10 @@ class ReplicaFetcher:
         elif not self._limited:
             self._ask_for_more(followed, wanted)
         if taken:
-            self.counts.bytes_in += taken
+            self.bytes_in += taken
             if self._throttled(followed):
                 self._throttle.record(taken)
-            self._followed.ask_last(followed)
+            self.followed.ask_last(followed)
 
     def _ask_for_more(self, followed: Followed, wanted: PartitionFetch) -> None:
         """Ask for more bytes after a batch that was cut; from version 3 on the first is whole."""
@@ -290,7 +268,7 @@ class ReplicaFetcher:
         if wanted.max_bytes < most:
             followed.max_bytes = min(most, 2 * wanted.max_bytes)
         else:
-            self._followed.delay(
+            self.followed.delay(
                 followed,
                 f"the batch at offset {wanted.offset} is larger than "
                 f"replica.fetch.max.bytes={most}: raise it",

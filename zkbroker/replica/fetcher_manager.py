@@ -9,11 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from zkbroker.log import TopicPartition
-from zkbroker.protocol import ApiKey
-from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 from zkbroker.protocol.java_hash import string_hash
 from zkbroker.replica.fetcher import ReplicaFetcher
-from zkbroker.replica.fetching import Connect, FetcherCounts, FetcherSettings
+from zkbroker.replica.fetching import Connect, FetcherSettings
 from zkbroker.replica.following import Following
 from zkbroker.replica.throttle import ReplicationThrottle
 from zkbroker.runtime import Runtime
@@ -47,8 +45,7 @@ class FetcherManager:
         self._runtime = runtime
         self.throttle = throttle or ReplicationThrottle(runtime)
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
-        self._ended = FetcherCounts()
-        self._by_epochs = ApiKey.OFFSET_FOR_LEADER_EPOCH in INTER_BROKER_VERSIONS[settings.level]
+        self._ended_bytes_in = 0
         self._closed = False
 
     def follow(self, roles: Iterable[Following]) -> None:
@@ -56,10 +53,7 @@ class FetcherManager:
         for following in roles:
             self._remove(following.key)
             if not self._closed:
-                # With epochs, the leader can tell each time how far this log agrees with its own.
-                # Without them a log is cut at its high watermark, which lags behind: it is not cut
-                # while the leader stays the same, as at level 0.8.2.
-                self._assign(following, truncate=self._by_epochs or not following.same_leader)
+                self._assign(following)
         self._end_idle()
 
     def resize(self, fetchers: int) -> None:
@@ -69,13 +63,13 @@ class FetcherManager:
         logger.info("fetchers of each leader before=%d now=%d", self._settings.fetchers, fetchers)
         self._settings = replace(self._settings, fetchers=fetchers)
         for place, fetcher in list(self._fetchers.items()):
-            for following, truncate in fetcher.followed():
-                if self._number(following.key) != place[1]:
-                    fetcher.forget(following.key)
-                    self._assign(following, truncate=truncate)
+            for key, each in list(fetcher.followed.by_key.items()):
+                if self._number(key) != place[1]:
+                    fetcher.followed.forget(key)
+                    self._assign(each.following, truncate=each.truncating)
         self._end_idle()
 
-    def _assign(self, following: Following, *, truncate: bool) -> None:
+    def _assign(self, following: Following, *, truncate: bool = True) -> None:
         number = self._number(following.key)
         place = (following.leader, number)
         fetcher = self._fetchers.get(place)
@@ -98,24 +92,17 @@ class FetcherManager:
 
     def _remove(self, key: TopicPartition) -> None:
         for fetcher in self._fetchers.values():
-            fetcher.forget(key)
+            fetcher.followed.forget(key)
 
     def _number(self, key: TopicPartition) -> int:
         return abs(31 * string_hash(key.topic) + key.partition) % self._settings.fetchers
 
     def _end_idle(self) -> None:
         for place, fetcher in list(self._fetchers.items()):
-            if fetcher.idle:
+            if fetcher.followed.idle:
                 fetcher.stop()
                 del self._fetchers[place]
-                self._count_ended(fetcher)
-
-    def _count_ended(self, fetcher: ReplicaFetcher) -> None:
-        self._ended = replace(
-            self._ended,
-            bytes_in=self._ended.bytes_in + fetcher.counts.bytes_in,
-            requests=self._ended.requests + fetcher.counts.requests,
-        )
+                self._ended_bytes_in += fetcher.bytes_in
 
     def close(self, timeout_s: float) -> None:
         """End every fetcher; answers under way are dropped."""
@@ -123,7 +110,7 @@ class FetcherManager:
         fetchers, self._fetchers = list(self._fetchers.values()), {}
         for fetcher in fetchers:
             fetcher.stop()
-            self._count_ended(fetcher)
+            self._ended_bytes_in += fetcher.bytes_in
         for fetcher in fetchers:
             fetcher.join(timeout_s)
 
@@ -132,7 +119,7 @@ class FetcherManager:
     @property
     def bytes_in(self) -> int:
         """Bytes appended as a follower (ReplicationBytesInPerSec)."""
-        return self._ended.bytes_in + sum(each.counts.bytes_in for each in self._fetchers.values())
+        return self._ended_bytes_in + sum(each.bytes_in for each in self._fetchers.values())
 
     @property
     def fetchers(self) -> int:
@@ -142,8 +129,12 @@ class FetcherManager:
     @property
     def failed(self) -> set[TopicPartition]:
         """Partitions that are not copied until the controller decides again."""
-        return {key for each in self._fetchers.values() for key in each.failed}
+        return {key for each in self._fetchers.values() for key in each.followed.failed}
 
     def lags(self) -> dict[TopicPartition, int]:
         """Return how many messages each followed partition misses (ConsumerLag, MaxLag)."""
-        return {key: lag for each in self._fetchers.values() for key, lag in each.lags().items()}
+        return {
+            key: lag
+            for each in self._fetchers.values()
+            for key, lag in each.followed.lags().items()
+        }

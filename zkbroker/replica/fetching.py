@@ -6,7 +6,6 @@ the previous one is recognised by that, and dropped.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Protocol
 
 from zkbroker.log import TopicPartition
@@ -54,20 +53,13 @@ class FetcherSettings:
     backoff_ms: int = 1000
 
 
-class Stage(Enum):
-    """The next step for a partition."""
-
-    TRUNCATING = "truncating"
-    FETCHING = "fetching"
-
-
 @dataclass(slots=True, eq=False)
 class Followed:
     """A partition that is copied under one leader epoch; another epoch gets another object.
 
     Args:
         following: this broker's role, under that epoch.
-        stage: the next step.
+        truncating: whether its log is to be truncated next; otherwise it is fetched.
         delayed_until_ms: when to go on; 0 for at once.
         backoff_ms: the last delay.
         lag: missing messages up to the leader's high watermark; None before the first answer.
@@ -75,7 +67,7 @@ class Followed:
     """
 
     following: Following
-    stage: Stage = Stage.TRUNCATING
+    truncating: bool = True
     delayed_until_ms: int = 0
     backoff_ms: int = 0
     lag: int | None = None
@@ -84,11 +76,3 @@ class Followed:
     @property
     def key(self) -> TopicPartition:
         return self.following.key
-
-
-@dataclass(slots=True)
-class FetcherCounts:
-    """Args: bytes_in and requests only grow; failed is the present number."""
-
-    bytes_in: int = 0
-    requests: int = 0

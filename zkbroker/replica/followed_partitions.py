@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from zkbroker.errors import CorruptMessage, ErrorCode, NotLeaderForPartition, ZkbrokerError
 from zkbroker.log import TopicPartition
-from zkbroker.replica.fetching import Followed, Stage
+from zkbroker.replica.fetching import Followed
 from zkbroker.replica.following import Following
 from zkbroker.runtime import Runtime
 
@@ -52,15 +52,20 @@ class FollowedPartitions:
         """Whether anything is followed."""
         return bool(self.by_key)
 
-    def follow(self, following: Following, stage: Stage) -> None:
+    def follow(self, following: Following, *, truncating: bool) -> None:
         """Follow a partition under the leader epoch of a role."""
         self.failed.discard(following.key)
-        self.by_key[following.key] = Followed(following, stage)
+        self.by_key[following.key] = Followed(following, truncating)
 
     def forget(self, key: TopicPartition) -> None:
         """Stop following a partition."""
         self.failed.discard(key)
         self.by_key.pop(key, None)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is followed, and nothing waits for the controller."""
+        return not self.by_key and not self.failed
 
     def clear(self) -> None:
         """Stop following every partition."""
@@ -70,13 +75,13 @@ class FollowedPartitions:
         """Whether it is still followed under the same epoch."""
         return self.by_key.get(followed.key) is followed
 
-    def due(self, stage: Stage) -> list[Followed]:
-        """Return the partitions in a stage that are not delayed."""
+    def due(self, *, truncating: bool) -> list[Followed]:
+        """Return the partitions to truncate, or to fetch, that are not delayed."""
         now = self._clock_ms()
         return [
             each
             for each in self.by_key.values()
-            if each.stage is stage and each.delayed_until_ms <= now
+            if each.truncating is truncating and each.delayed_until_ms <= now
         ]
 
     def next_due_s(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from zkbroker.errors import NetworkError
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
-from zkbroker.replica.fetching import Connect, FetcherCounts, LeaderConnection
+from zkbroker.replica.fetching import Connect, LeaderConnection
 
 
 class LeaderRequests:
@@ -20,29 +20,18 @@ class LeaderRequests:
         number: of the fetcher among those for the leader.
         connect: makes the connections.
         level: `inter.broker.protocol.version`.
-        counts: of the fetcher.
     """
 
-    def __init__(
-        self, leader: int, number: int, connect: Connect, level: str, counts: FetcherCounts
-    ) -> None:
+    def __init__(self, leader: int, number: int, connect: Connect, level: str) -> None:
         self.leader = leader
         self._number = number
         self._connect = connect
         self._versions = INTER_BROKER_VERSIONS[level]
-        self._counts = counts
+        self.fetch_version = self._versions[ApiKey.FETCH]
+        self.knows_epochs = ApiKey.OFFSET_FOR_LEADER_EPOCH in self._versions
+        """Whether the leader can be asked where an epoch ends."""
         self._connection: LeaderConnection | None = None
         self._stopping = False
-
-    @property
-    def fetch_version(self) -> int:
-        """The version of fetch requests."""
-        return self._versions[ApiKey.FETCH]
-
-    @property
-    def knows_epochs(self) -> bool:
-        """Whether the leader can be asked where an epoch ends."""
-        return ApiKey.OFFSET_FOR_LEADER_EPOCH in self._versions
 
     def send(self, request: Any) -> Any:
         """Send a request and wait for its answer.
@@ -54,7 +43,6 @@ class LeaderRequests:
         if self._connection is None:
             self._connection = self._connect(self.leader, self._number)
             self._require_running()
-        self._counts.requests += 1
         answer = self._connection.send(request, self._versions[request.api_key])
         self._require_running()
         return answer

@@ -24,7 +24,7 @@ from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from zkbroker.replica.fetching import Followed, Stage
+from zkbroker.replica.fetching import Followed
 from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.following import Following
 from zkbroker.replica.leader_requests import LeaderRequests
@@ -72,7 +72,7 @@ class LogReconciler:
 
     def truncate(self) -> bool:
         """Truncate the logs that need it before they are copied; False when nothing was due."""
-        due = self._followed.due(Stage.TRUNCATING)
+        due = self._followed.due(truncating=True)
         asking: dict[TopicPartition, tuple[Followed, int]] = {}
         for each in paced(self._runtime, due, _PACE):
             try:
@@ -152,7 +152,7 @@ class LogReconciler:
             # After a kill, the log may hold messages that were written but never flushed.
             following.wait_flushed()
         if cut.complete and self._followed.current(followed):
-            followed.stage = Stage.FETCHING
+            followed.truncating = False
         followed.backoff_ms = followed.delayed_until_ms = 0
 
     def out_of_range(self, followed: Followed) -> None:

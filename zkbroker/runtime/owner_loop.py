@@ -88,7 +88,7 @@ class OwnerLoop:
         """Whether the loop, or its subject, was closed."""
         return self._closing.is_set() or self._ended()
 
-    def _run(self, wait_s: float | None) -> None:
+    def _run(self, wait_s: float | None = None) -> None:
         retry_s = self._retry_s
         while not self.closed:
             self._woken.wait(wait_s)

@@ -81,7 +81,7 @@ class LeaderAndFollower:
     def begin_epoch(self, epoch: int, key: TopicPartition = T0) -> None:
         """Begin a new epoch of the same leader at both brokers."""
         self.leader.partitions[key].become_leader(decided(1, epoch, (1, 2), (1, 2)))
-        self.fetcher.forget(key)
+        self.fetcher.followed.forget(key)
         self.followers[key].become_follower(decided(1, epoch, (1, 2), (1, 2)))
         self.fetcher.follow(self.followers[key].following())
 
@@ -161,8 +161,8 @@ def test_log_is_copied_byte_for_byte_with_watermark_and_start(make):
     # The leader's high watermark advances at the next fetch, the follower's one fetch later.
     assert pair.leader.partitions[T0].high_watermark == 150
     assert follower.high_watermark == 150
-    assert pair.fetcher.lags() == {T0: 0}
-    assert pair.fetcher.counts.bytes_in == follower.log.size_bytes
+    assert pair.fetcher.followed.lags() == {T0: 0}
+    assert pair.fetcher.bytes_in == follower.log.size_bytes
     pair.leader.partitions[T0].leadership().delete_records_before(40)
     pair.steps(1)
     assert follower.log_start_offset == 40
@@ -275,7 +275,7 @@ def test_incremental_fetch_names_only_changes(make):
     pair.produce(2, T1)
     pair.steps(2)
     assert fetched(pair.fetches[-1]) == {1: (2, 0)}
-    pair.fetcher.forget(T0)
+    pair.fetcher.followed.forget(T0)
     pair.steps(1)
     forgotten = pair.fetches[-1].forgotten_topics
     assert [(each.topic, each.partitions) for each in forgotten] == [("t", [0])]
@@ -288,7 +288,7 @@ def test_forgetting_last_partition_ends_session(make):
     pair = make()
     pair.follow()
     pair.steps(2)
-    pair.fetcher.forget(T0)
+    pair.fetcher.followed.forget(T0)
     assert pair.fetcher.step()
     assert len(pair.leader.sessions) == 0
     assert not pair.fetcher.step()
@@ -471,7 +471,7 @@ def test_epoch_change_during_truncation_discards_response(make):
 
     def lead_meanwhile(request):
         pair.leader.before_answer = lambda request: None
-        pair.fetcher.forget(T0)
+        pair.fetcher.followed.forget(T0)
         follower.become_leader(decided(2, 2, (1, 2), (1, 2)))
 
     pair.leader.before_answer = lead_meanwhile
@@ -487,13 +487,13 @@ def test_epoch_change_during_fetch_discards_response(make):
 
     def lead_meanwhile(request):
         pair.leader.before_answer = lambda request: None
-        pair.fetcher.forget(T0)
+        pair.fetcher.followed.forget(T0)
         follower.become_follower(decided(3, 1, (1, 2), (1, 2)))
 
     pair.leader.before_answer = lead_meanwhile
     pair.steps(2)
     assert follower.log_end_offset == 0
-    assert pair.fetcher.idle
+    assert pair.fetcher.followed.idle
 
 
 def test_response_for_other_offset_is_discarded(make):
@@ -510,7 +510,7 @@ def test_response_for_other_offset_is_discarded(make):
     pair.steps(1)
     assert follower.log_end_offset == 1
     assert follower.high_watermark == 0
-    assert pair.fetcher.failed == set()
+    assert pair.fetcher.followed.failed == set()
     pair.steps(1)
     assert fetched(pair.fetches[-1]) == {0: (1, 0)}
 
@@ -525,13 +525,13 @@ def test_fenced_epoch_waits_for_controller(make):
     pair.leader.partitions[T0].become_leader(decided(1, 1, (1, 2), (1, 2)))
     pair.produce(1)
     pair.steps(1)
-    assert pair.fetcher.failed == {T0}
+    assert pair.fetcher.followed.failed == {T0}
     pair.advance_clock(10_000)
     count = len(pair.leader.requests)
     pair.steps(3)
     assert len(pair.leader.requests) <= count + 1  # the end of the session
     pair.begin_epoch(2)
-    assert pair.fetcher.failed == set()
+    assert pair.fetcher.followed.failed == set()
     pair.steps(3)
     assert follower.log_end_offset == 1
 
@@ -555,7 +555,7 @@ def test_other_errors_back_off_up_to_limit(make, code):
     pair.steps(1)
     waits = []
     for _ in range(6):
-        followed = pair.fetcher._followed.by_key[T0]
+        followed = pair.fetcher.followed.by_key[T0]
         waits.append(followed.delayed_until_ms - pair.clock.now)
         pair.advance_clock(waits[-1] - 1)
         pair.steps(2)
@@ -571,7 +571,7 @@ def test_other_errors_back_off_up_to_limit(make, code):
     pair.steps(3)
     assert pair.followers[T1].log_end_offset == 1
     assert follower.log_end_offset == 1
-    assert pair.fetcher._followed.by_key[T0].backoff_ms == 0
+    assert pair.fetcher.followed.by_key[T0].backoff_ms == 0
 
 
 def test_lost_connection_starts_new_connection_and_session(make):
@@ -622,7 +622,7 @@ def test_storage_error_stops_only_its_partition(make, monkeypatch):
 
     monkeypatch.setattr(follower.log, "append_as_follower", broken)
     pair.steps(2)
-    assert pair.fetcher.failed == {T0}
+    assert pair.fetcher.followed.failed == {T0}
     assert pair.followers[T1].log_end_offset == 1
 
 
@@ -644,7 +644,7 @@ def test_log_beyond_leaders_end_is_truncated(make):
 def follow_leader_starting_at_25(pair):
     """Follow with a log that ends at 5; the leader's log starts at 25 and ends at 28."""
     follower = pair.replicate(5)
-    pair.fetcher.forget(T0)
+    pair.fetcher.followed.forget(T0)
     pair.produce(20)
     pair.leader.partitions[T0].log.truncate_fully_and_start_at(25)
     pair.produce(3)
@@ -672,7 +672,7 @@ def test_failed_list_offsets_is_retried(make, error):
 
     pair.leader.before_answer = fail
     pair.steps(2)
-    assert not pair.fetcher.failed
+    assert not pair.fetcher.followed.failed
     pair.advance_clock()
     pair.steps(3)
     assert (follower.log_start_offset, follower.log_end_offset) == (25, 28)
@@ -692,7 +692,7 @@ def test_error_of_list_offsets_keeps_log(make, code, failed):
     pair.leader.change_answer = refuse
     pair.steps(3)
     assert follower.log_end_offset == 5
-    assert (T0 in pair.fetcher.failed) is failed
+    assert (T0 in pair.fetcher.followed.failed) is failed
     assert len(pair.leader.of(ApiKey.LIST_OFFSETS)) == 1
 
 
@@ -741,7 +741,7 @@ def test_replica_without_lag_is_not_throttled(make):
     throttle_replica(pair, T0, "*")
     pair.produce(1)
     pair.steps(2)
-    assert pair.fetcher.lags() == {T0: 0}
+    assert pair.fetcher.followed.lags() == {T0: 0}
     pair.throttle.rate = 1
     pair.throttle.record(1_000_000)
     pair.produce(1)
@@ -772,7 +772,7 @@ def test_fetcher_waits_only_while_idle(make):
     pair.steps(1)
     assert 0 < pair.fetcher._step() <= 0.05
     pair.fetcher.stop()
-    assert pair.fetcher.idle
+    assert pair.fetcher.followed.idle
 
 
 def test_stopped_fetcher_does_not_append(make):

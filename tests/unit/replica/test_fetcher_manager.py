@@ -6,7 +6,7 @@ from tests.support.fake_leader import FakeLeader, StillRuntime
 from tests.support.replicas import EntryLog, decided, make_partition
 from zkbroker.log import TopicPartition
 from zkbroker.replica.fetcher_manager import FetcherManager
-from zkbroker.replica.fetching import FetcherSettings, Stage
+from zkbroker.replica.fetching import FetcherSettings
 
 
 def manager(**settings):
@@ -28,12 +28,12 @@ def fetcher_of_partition(fetchers):
     return {
         key.partition: place
         for place, each in fetchers._fetchers.items()
-        for key in each._followed.by_key
+        for key in each.followed.by_key
     }
 
 
 def followed(fetchers, partition, leader=1):
-    return fetchers._fetchers[leader, 0]._followed.by_key[partition.key]
+    return fetchers._fetchers[leader, 0].followed.by_key[partition.key]
 
 
 def test_partitions_are_spread_over_fetchers_of_their_leader():
@@ -66,7 +66,7 @@ def test_bytes_of_ended_fetchers_are_counted():
     fetchers = manager()
     one = follower(0)
     fetchers.follow([one.following()])
-    fetchers._fetchers[1, 0].counts.bytes_in = 100
+    fetchers._fetchers[1, 0].bytes_in = 100
     fetchers.forget([one.key])
     fetchers.follow([])
     assert (fetchers.fetchers, fetchers.bytes_in) == (0, 100)
@@ -85,11 +85,11 @@ def test_new_epoch_of_same_leader_truncates_in_same_fetcher():
     fetchers = manager()
     one = follower(0)
     fetchers.follow([one.following()])
-    followed(fetchers, one).stage = Stage.FETCHING
+    followed(fetchers, one).truncating = False
     one.become_follower(decided(1, 1))
     fetchers.forget([one.key])
     fetchers.follow([one.following()])
-    assert followed(fetchers, one).stage is Stage.TRUNCATING
+    assert followed(fetchers, one).truncating
 
 
 @pytest.mark.parametrize("led_meanwhile", [False, True])
@@ -98,31 +98,31 @@ def test_level_0_8_2_truncates_only_for_new_leader(led_meanwhile):
     one = make_partition(2, log=EntryLog([(0, 1), (0, 2)]))
     one.become_follower(decided(1, 0))
     fetchers.follow([one.following()])
-    assert followed(fetchers, one).stage is Stage.TRUNCATING
+    assert followed(fetchers, one).truncating
     fetchers.forget([one.key])
     if led_meanwhile:
         one.become_leader(decided(2, 1))
     one.become_follower(decided(1, 2))
     fetchers.follow([one.following()])
-    expected = Stage.TRUNCATING if led_meanwhile else Stage.FETCHING
-    assert followed(fetchers, one).stage is expected
+    assert followed(fetchers, one).truncating is led_meanwhile
     one.become_follower(decided(3, 3))
     fetchers.follow([one.following()])
-    assert followed(fetchers, one, leader=3).stage is Stage.TRUNCATING
+    assert followed(fetchers, one, leader=3).truncating
 
 
 def test_resize_spreads_partitions_and_keeps_stages():
     fetchers = manager(fetchers=1)
     followers = [follower(number) for number in range(6)]
     fetchers.follow(followers)
-    by_key = fetchers._fetchers[1, 0]._followed.by_key
-    by_key[followers[0].key].stage = Stage.FETCHING
+    by_key = fetchers._fetchers[1, 0].followed.by_key
+    by_key[followers[0].key].truncating = False
     for count in (3, 2, 2, 1):
         fetchers.resize(count)
         assert fetcher_of_partition(fetchers) == {n: (1, (31 * 116 + n) % count) for n in range(6)}
         assert fetchers.fetchers == count
     # Each partition keeps its stage.
     stages = {
-        key.partition: each.stage for key, each in fetchers._fetchers[1, 0]._followed.by_key.items()
+        key.partition: each.truncating
+        for key, each in fetchers._fetchers[1, 0].followed.by_key.items()
     }
-    assert stages == {0: Stage.FETCHING} | dict.fromkeys(range(1, 6), Stage.TRUNCATING)
+    assert stages == {0: False} | dict.fromkeys(range(1, 6), True)
