@@ -9,6 +9,7 @@ a partition whose leader epoch has changed since, or whose log has a new epoch, 
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from zkbroker.errors import ZkbrokerError
@@ -16,6 +17,7 @@ from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
 from zkbroker.protocol.messages.list_offsets import (
@@ -24,17 +26,18 @@ from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
+from zkbroker.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
+)
 from zkbroker.replica.fetching import Followed
 from zkbroker.replica.followed_partitions import FollowedPartitions
-from zkbroker.replica.following import Following
 from zkbroker.replica.leader_requests import LeaderRequests
 from zkbroker.replica.truncation import (
     NO_EPOCHS,
-    EpochQuestion,
     TruncationPoint,
     cut_by_answer,
     cut_without_epochs,
-    epoch_request,
 )
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.pacing import paced
@@ -44,6 +47,7 @@ logger = logging.getLogger(__name__)
 _PACE = 500
 
 
+@dataclass(slots=True)
 class LogReconciler:
     """Reconciles the logs of one fetcher's partitions with their leader's.
 
@@ -55,29 +59,20 @@ class LogReconciler:
         lost: called with the partitions that wait for an answer when none comes.
     """
 
-    def __init__(
-        self,
-        broker_id: int,
-        followed: FollowedPartitions,
-        line: LeaderRequests,
-        *,
-        runtime: Runtime,
-        lost: Callable[[Iterable[Followed]], None],
-    ) -> None:
-        self._broker_id = broker_id
-        self._followed = followed
-        self._line = line
-        self._runtime = runtime
-        self._lost = lost
+    broker_id: int
+    followed: FollowedPartitions
+    line: LeaderRequests
+    runtime: Runtime
+    lost: Callable[[Iterable[Followed]], None]
 
     def truncate(self) -> bool:
         """Truncate the logs that need it before they are copied; False when nothing was due."""
-        due = self._followed.due(truncating=True)
+        due = self.followed.due(truncating=True)
         asking: dict[TopicPartition, tuple[Followed, int]] = {}
-        for each in paced(self._runtime, due, _PACE):
+        for each in paced(self.runtime, due, _PACE):
             try:
                 following = each.following
-                epoch = self._epoch_to_ask(following)
+                epoch = following.latest_epoch if self.line.knows_epochs else NO_EPOCHS
                 if epoch == NO_EPOCHS:
                     self._cut(
                         each,
@@ -86,39 +81,38 @@ class LogReconciler:
                 else:
                     asking[each.key] = (each, epoch)
             except ZkbrokerError as error:
-                self._followed.local(each, error)
+                self.followed.local(each, error)
         if asking:
             self._ask(asking)
         return bool(due)
 
-    def _epoch_to_ask(self, following: Following) -> int:
-        if not self._line.knows_epochs:
-            return NO_EPOCHS
-        return following.latest_epoch
-
     def _ask(self, asking: dict[TopicPartition, tuple[Followed, int]]) -> None:
-        request = epoch_request(
-            self._broker_id,
-            [
-                EpochQuestion(key, each.following.leader_epoch, epoch)
-                for key, (each, epoch) in asking.items()
-            ],
-        )
+        topics: dict[str, OffsetForLeaderEpochRequestTopic] = {}
+        for key, (each, epoch) in asking.items():
+            item = topics.setdefault(key.topic, OffsetForLeaderEpochRequestTopic(key.topic, []))
+            item.partitions.append(
+                OffsetForLeaderEpochRequestPartition(
+                    partition=key.partition,
+                    current_leader_epoch=each.following.leader_epoch,
+                    leader_epoch=epoch,
+                )
+            )
+        request = OffsetForLeaderEpochRequest(self.broker_id, list(topics.values()))
         try:
-            response: OffsetForLeaderEpochResponse = self._line.send(request)
+            response: OffsetForLeaderEpochResponse = self.line.send(request)
         except ZkbrokerError as error:
-            logger.debug("leader epochs not asked leader=%d error=%s", self._line.leader, error)
-            self._lost(each for each, _ in asking.values())
+            logger.debug("leader epochs not asked leader=%d error=%s", self.line.leader, error)
+            self.lost(each for each, _ in asking.values())
             return
         for topic in response.topics:
-            for answer in paced(self._runtime, topic.partitions, _PACE):
+            for answer in paced(self.runtime, topic.partitions, _PACE):
                 asked = asking.pop(TopicPartition(topic.topic, answer.partition), None)
-                if asked is None or not self._followed.current(asked[0]):
+                if asked is None or not self.followed.current(asked[0]):
                     continue
                 followed, epoch = asked
                 following = followed.following
                 if answer.error_code:
-                    self._followed.refused(followed, answer.error_code)
+                    self.followed.refused(followed, answer.error_code)
                     continue
                 try:
                     if following.latest_epoch != epoch:
@@ -132,10 +126,10 @@ class LogReconciler:
                     )
                     self._cut(followed, cut)
                 except ZkbrokerError as error:
-                    self._followed.local(followed, error)
+                    self.followed.local(followed, error)
         for each, _ in asking.values():
-            if self._followed.current(each):
-                self._followed.delay(each, "not answered")
+            if self.followed.current(each):
+                self.followed.delay(each, "not answered")
 
     def _cut(self, followed: Followed, cut: TruncationPoint) -> None:
         following = followed.following
@@ -151,7 +145,7 @@ class LogReconciler:
             # A fetch tells the leader that this replica has everything below the fetched offset.
             # After a kill, the log may hold messages that were written but never flushed.
             following.wait_flushed()
-        if cut.complete and self._followed.current(followed):
+        if cut.complete and self.followed.current(followed):
             followed.truncating = False
         followed.backoff_ms = followed.delayed_until_ms = 0
 
@@ -171,7 +165,7 @@ class LogReconciler:
                 "leader's log is shorter, log is cut partition=%s leader=%d leader_end=%d "
                 "log_end_offset=%d",
                 followed.key,
-                self._line.leader,
+                self.line.leader,
                 end,
                 own_end,
             )
@@ -183,7 +177,7 @@ class LogReconciler:
                 "leader's log begins later, log is emptied partition=%s leader=%d leader_start=%d "
                 "log_end_offset=%d",
                 followed.key,
-                self._line.leader,
+                self.line.leader,
                 start,
                 own_end,
             )
@@ -198,22 +192,22 @@ class LogReconciler:
             timestamp=timestamp,
         )
         request = ListOffsetsRequest(
-            self._broker_id, topics=[ListOffsetsRequestTopic(key.topic, [asked])]
+            self.broker_id, topics=[ListOffsetsRequestTopic(key.topic, [asked])]
         )
         try:
-            response: ListOffsetsResponse = self._line.send(request)
+            response: ListOffsetsResponse = self.line.send(request)
         except ZkbrokerError as error:
-            logger.debug("offsets not asked leader=%d error=%s", self._line.leader, error)
-            self._lost([followed])
+            logger.debug("offsets not asked leader=%d error=%s", self.line.leader, error)
+            self.lost([followed])
             return None
         answers = [each for topic in response.topics for each in topic.partitions]
-        if not self._followed.current(followed):
+        if not self.followed.current(followed):
             return None
         if len(answers) != 1 or (not answers[0].error_code and _offset(answers[0]) < 0):
-            self._followed.delay(followed, "offset not answered")
+            self.followed.delay(followed, "offset not answered")
             return None
         if answers[0].error_code:
-            self._followed.refused(followed, answers[0].error_code)
+            self.followed.refused(followed, answers[0].error_code)
             return None
         return _offset(answers[0])
 

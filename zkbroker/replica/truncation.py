@@ -14,17 +14,10 @@ offset under that epoch, and never removes one that it has. A cut at the high wa
 make it necessary to ask again (KIP-279); each answer names a smaller epoch, so this ends.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from zkbroker.log import TopicPartition
-from zkbroker.protocol.messages import OffsetForLeaderEpochRequest
-from zkbroker.protocol.messages.offset_for_leader_epoch import (
-    UNDEFINED_EPOCH,
-    UNDEFINED_OFFSET,
-    OffsetForLeaderEpochRequestPartition,
-    OffsetForLeaderEpochRequestTopic,
-)
+from zkbroker.protocol.messages.offset_for_leader_epoch import UNDEFINED_EPOCH, UNDEFINED_OFFSET
 
 NO_EPOCHS: Final = -1
 
@@ -34,37 +27,6 @@ class TruncationPoint(NamedTuple):
 
     offset: int
     complete: bool
-
-
-class EpochQuestion(NamedTuple):
-    """Where does an epoch end in the leader's log?
-
-    Args:
-        key: the partition.
-        current_leader_epoch: the epoch under which it is followed.
-        epoch: the last epoch in the follower's log.
-    """
-
-    key: TopicPartition
-    current_leader_epoch: int
-    epoch: int
-
-
-def epoch_request(
-    replica_id: int, questions: Iterable[EpochQuestion]
-) -> OffsetForLeaderEpochRequest:
-    """Return one request for many partitions."""
-    topics: dict[str, OffsetForLeaderEpochRequestTopic] = {}
-    for key, current, epoch in questions:
-        item = topics.get(key.topic)
-        if item is None:
-            item = topics[key.topic] = OffsetForLeaderEpochRequestTopic(key.topic, [])
-        item.partitions.append(
-            OffsetForLeaderEpochRequestPartition(
-                partition=key.partition, current_leader_epoch=current, leader_epoch=epoch
-            )
-        )
-    return OffsetForLeaderEpochRequest(replica_id, list(topics.values()))
 
 
 def cut_without_epochs(high_watermark: int, log_end_offset: int) -> TruncationPoint:

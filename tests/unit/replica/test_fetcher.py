@@ -385,6 +385,26 @@ def test_log_is_truncated_before_first_fetch(make):
     assert pair.equal_logs()
 
 
+def test_one_request_asks_for_the_epochs_of_many_partitions(make):
+    pair = make()
+    epochs = {TopicPartition("a", 0): (4, 5), TopicPartition("b", 1): (6, 6)}
+    epochs[TopicPartition("a", 2)] = (1, 7)
+    for key, (first, _) in epochs.items():
+        pair.follow(key, epoch=first)
+        pair.produce(key=key)
+    pair.steps(3)
+    for key, (_, now) in epochs.items():
+        pair.begin_epoch(now, key)
+    pair.steps(1)
+    (request,) = pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    assert request.replica_id == 2
+    assert [
+        (topic.topic, each.partition, each.current_leader_epoch, each.leader_epoch)
+        for topic in request.topics
+        for each in topic.partitions
+    ] == [("a", 0, 5, 4), ("a", 2, 7, 1), ("b", 1, 6, 6)]
+
+
 def test_recovered_records_are_flushed_before_first_fetch(make):
     """The leader takes all records below the fetch offset for flushed, and acknowledges them."""
     pair = make()

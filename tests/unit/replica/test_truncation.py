@@ -5,13 +5,10 @@ import random
 import pytest
 
 from tests.support.replicas import EntryLog
-from zkbroker.log import TopicPartition
 from zkbroker.replica.truncation import (
-    EpochQuestion,
     TruncationPoint,
     cut_by_answer,
     cut_without_epochs,
-    epoch_request,
 )
 
 
@@ -150,20 +147,3 @@ def test_random_histories_end_as_equal_logs():
             # Exactly the records that the leader lacks are removed.
             assert other.entries == before[:common]
     assert max(questions) >= 2
-
-
-def test_one_request_contains_many_partitions():
-    request = epoch_request(
-        3,
-        [
-            EpochQuestion(TopicPartition("a", 0), 5, 4),
-            EpochQuestion(TopicPartition("b", 1), 6, 6),
-            EpochQuestion(TopicPartition("a", 2), 7, 1),
-        ],
-    )
-    assert request.replica_id == 3
-    assert [
-        (topic.topic, each.partition, each.current_leader_epoch, each.leader_epoch)
-        for topic in request.topics
-        for each in topic.partitions
-    ] == [("a", 0, 5, 4), ("a", 2, 7, 1), ("b", 1, 6, 6)]
