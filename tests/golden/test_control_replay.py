@@ -120,6 +120,7 @@ class ControlledBroker:
             self.fence,
             lambda topics: {topic: {} for topic in topics},
             runtime=runtime,
+            fetchers=_NoFetchers(),  # type: ignore[arg-type]
         )
 
     def restart(self) -> None:
@@ -142,6 +143,14 @@ class _NoZooKeeper:
     def unregister(self, keys: Any) -> None: ...
 
     def propose(self, partition: Any) -> None: ...
+
+
+class _NoFetchers:
+    """Copies nothing."""
+
+    def follow(self, roles: Any) -> None: ...
+
+    def forget(self, keys: Any) -> None: ...
 
 
 def why(run: str, entry: dict[str, Any], genuine: Any, ours: Any) -> set[str] | None:

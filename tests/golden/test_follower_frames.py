@@ -104,7 +104,7 @@ class Follower:
         partition.open(log, 0)
         both = (self.leader, self.broker)
         partition.become_follower(decided(self.leader, max(0, epoch), both, both))
-        self.fetcher.follow(partition.following(), truncate=cut)
+        self.fetcher.follow(partition.role, truncate=cut)
 
     def in_session(self, request: Any) -> None:
         """Set the genuine session, with other positions sent before."""

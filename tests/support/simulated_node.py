@@ -223,7 +223,7 @@ class SimNode:
         note_isr_changes(self.session, assigned)  # type: ignore[arg-type]
         if lost.last or lost.others:
             self.cluster.checker.record_event(f"{self.id} has lost {lost}")
-            self.replicas.refuse_to_lead(lost.last, lost.others)
+            self.replicas.opening.refuse_to_lead(lost.last, lost.others)
         else:
             self.disk.new = False
 

@@ -45,7 +45,7 @@ def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> Non
         logs.write_meta(services.broker_id, services.view.cluster_id)
         return
     # The directories get no meta.properties, so that the next start checks again.
-    services.replicas.refuse_to_lead(lost.last, lost.others)
+    services.replicas.opening.refuse_to_lead(lost.last, lost.others)
     if lost.last:
         logger.error(
             "logs lost count=%d first=%s-%d: %s had no meta.properties, and ZooKeeper names this "

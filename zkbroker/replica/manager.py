@@ -6,18 +6,16 @@ leader checks its ISR.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from zkbroker.log import LogManager, TopicPartition
-from zkbroker.registry.partition_states import Key
 from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.fetcher_manager import FetcherManager
 from zkbroker.replica.leadership import LeaderSettings, Leadership
 from zkbroker.replica.log_opening import LogOpening
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.role_changes import (
     ConfigsOfTopics,
-    NoFetchers,
-    ReplicaFetchers,
     RoleChanges,
     Subscriber,
 )
@@ -37,8 +35,8 @@ class ReplicaManager:
         fence: which controller is obeyed; shared with the handler of UpdateMetadata.
         topic_settings: reads the settings of topics before their first logs are created.
         runtime: for tasks, locks and its clock.
-        lag_ms: `replica.lag.time.max.ms`.
         fetchers: copy the partitions that other brokers lead.
+        lag_ms: `replica.lag.time.max.ms`.
         open_limit: how many logs can be held open.
         session_over: returns whether this broker's ZooKeeper session must have ended.
         epochs_may_fall: see `LeaderSettings`.
@@ -53,8 +51,8 @@ class ReplicaManager:
         topic_settings: ConfigsOfTopics,
         *,
         runtime: Runtime,
+        fetchers: FetcherManager,
         lag_ms: int = 10_000,
-        fetchers: ReplicaFetchers | None = None,
         open_limit: Callable[[], int] = lambda: 2**31,
         session_over: Callable[[], bool] = lambda: False,
         epochs_may_fall: bool = False,
@@ -62,13 +60,14 @@ class ReplicaManager:
         self.broker_id = broker_id
         self._writer = writer
         self._runtime = runtime
-        self._opening = LogOpening(broker_id, logs, open_limit)
+        self.opening = LogOpening(broker_id, logs, open_limit)
+        """Opens the logs."""
         self.roles = RoleChanges(
             broker_id,
             fence,
-            self._opening,
+            self.opening,
             writer,
-            fetchers or NoFetchers(),
+            fetchers,
             topic_settings,
             LeaderSettings(
                 lag_ms=lag_ms,
@@ -90,15 +89,6 @@ class ReplicaManager:
         logs.on_offline(self._directory_failed)
 
     # -- looking up
-
-    def refuse_to_lead(self, last: Iterable[Key], others: Iterable[Key] = ()) -> None:
-        """Refuse to lead these partitions, whose logs were lost, until they are copied again.
-
-        Args:
-            last: partitions in whose ISR this broker is the last member.
-            others: partitions with other replicas in sync.
-        """
-        self._opening.refuse_to_lead(last, others)
 
     def get(self, topic: str, number: int) -> Partition | None:
         """Return a partition; None if the controller has decided nothing for it."""
@@ -124,7 +114,7 @@ class ReplicaManager:
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Return every known high watermark, for the checkpoint."""
-        return self._opening.checkpointed | {
+        return self.opening.checkpointed | {
             each.key: each.high_watermark for each in self.all() if each.has_log
         }
 

@@ -174,16 +174,6 @@ class Partition:
             return self.role
         raise self._refusal(current_leader_epoch)
 
-    def following(self) -> Following:
-        """Return the present role if it is a following.
-
-        Raises:
-            NotLeaderForPartition: it is another role.
-        """
-        if isinstance(self.role, Following):
-            return self.role
-        raise NotLeaderForPartition(f"{self.key} does not follow")
-
     def _refusal(self, current_leader_epoch: int) -> ZkbrokerError:
         """Return why this broker does not lead, or does not lead under an epoch."""
         if isinstance(self.role, Deleted):
@@ -225,7 +215,9 @@ class Partition:
             StorageError: its data directory failed.
         """
         with self._replica.lock:
-            self._require_online()
+            reason = self.log.offline
+            if reason is not None:
+                raise StorageError(reason)
             self._follow(state)
         self.waiters.wake()
 
@@ -247,12 +239,6 @@ class Partition:
         with self._replica.lock:
             self._begin(Offline(self._replica, self._state, self.high_watermark))
         self.waiters.wake()
-
-    def _require_online(self) -> Log:
-        log = self.log
-        if log.offline is not None:
-            raise StorageError(log.offline)
-        return log
 
     def _follow(self, state: LeaderAndIsrPartition) -> None:
         before, self._state = self.role, state

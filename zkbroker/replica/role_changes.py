@@ -13,7 +13,6 @@ later. No lock is held over a network or ZooKeeper call.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol
 
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError, ZkbrokerError
 from zkbroker.log import TopicPartition
@@ -30,6 +29,7 @@ from zkbroker.replica.fencing import (
     ControllerRefusal,
     states_in,
 )
+from zkbroker.replica.fetcher_manager import FetcherManager
 from zkbroker.replica.following import Following
 from zkbroker.replica.leadership import LeaderSettings, Leadership
 from zkbroker.replica.log_opening import LogOpening
@@ -51,24 +51,6 @@ Codes = dict[tuple[str, int], ErrorCode]
 TopicConfigs = Mapping[str, Mapping[str, str]]
 ConfigsOfTopics = Callable[[Set[str]], TopicConfigs]
 """Returns the settings of topics, where they are known."""
-
-
-class ReplicaFetchers(Protocol):
-    """Copies the partitions that other brokers lead."""
-
-    def follow(self, roles: Iterable[Following]) -> None:
-        """Copy the partitions of these roles from the leaders that they name."""
-
-    def forget(self, keys: Iterable[TopicPartition]) -> None:
-        """Stop copying these, without waiting; a late answer meets a role that is over."""
-
-
-class NoFetchers:
-    """Copies nothing: with one replica there is nothing to copy."""
-
-    def follow(self, roles: Iterable[Following]) -> None: ...
-
-    def forget(self, keys: Iterable[TopicPartition]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +81,7 @@ class RoleChanges:
         fence: ControllerFence,
         opening: LogOpening,
         writer: LeaderStateWriter,
-        fetchers: ReplicaFetchers,
+        fetchers: FetcherManager,
         configs: ConfigsOfTopics,
         settings: LeaderSettings,
         *,

@@ -68,7 +68,7 @@ class LeaderAndFollower:
 
     def follow(self, key: TopicPartition = T0, **more: Any) -> Partition:
         follower = self.add(key, **more)
-        self.fetcher.follow(follower.following())
+        self.fetcher.follow(follower.role)
         return follower
 
     def replicate(self, count: int) -> Partition:
@@ -83,7 +83,7 @@ class LeaderAndFollower:
         self.leader.partitions[key].become_leader(decided(1, epoch, (1, 2), (1, 2)))
         self.fetcher.followed.forget(key)
         self.followers[key].become_follower(decided(1, epoch, (1, 2), (1, 2)))
-        self.fetcher.follow(self.followers[key].following())
+        self.fetcher.follow(self.followers[key].role)
 
     def produce(self, count: int = 1, key: TopicPartition = T0, **more: Any) -> None:
         self.leader.partitions[key].leadership().append(bytearray(message_set(count, **more)))
@@ -212,7 +212,7 @@ def test_leader_log_starting_inside_batch_is_copied(make):
     leader.role.high_watermark = 10
     leader.leadership().delete_records_before(5)
     assert leader.log_start_offset == 5
-    pair.fetcher.follow(follower.following())
+    pair.fetcher.follow(follower.role)
     pair.steps()
     assert (follower.log_start_offset, follower.log_end_offset) == (5, 10)
     assert pair.equal_logs()
@@ -374,7 +374,7 @@ def test_log_is_truncated_before_first_fetch(make):
     pair.leader.partitions[T0].become_leader(decided(1, 3, (1, 2), (1, 2)))
     pair.produce(2)
     follower.become_follower(decided(1, 3, (1, 2), (1, 2)))
-    pair.fetcher.follow(follower.following())
+    pair.fetcher.follow(follower.role)
     pair.steps()
     assert [each.api_key for each, _ in pair.leader.requests[:2]] == [23, 1]
     (question,) = pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH)
@@ -415,7 +415,7 @@ def test_recovered_records_are_flushed_before_first_fetch(make):
     )
     assert follower.log.recovery_point == 0
     follower.log.update_config(replace(follower.log.config, flush_messages=1))
-    pair.fetcher.follow(follower.following())
+    pair.fetcher.follow(follower.role)
     durable = []
     pair.leader.before_answer = lambda request: durable.append(
         (request.api_key, follower.log.durability.durable)
@@ -438,7 +438,7 @@ def test_truncation_asks_again_for_older_epoch(make):
     leader.become_leader(decided(1, 5, (1, 2), (1, 2)))
     pair.produce(1)
     follower.become_follower(decided(1, 5, (1, 2), (1, 2)))
-    pair.fetcher.follow(follower.following())
+    pair.fetcher.follow(follower.role)
     pair.steps()
     epochs = [
         each.topics[0].partitions[0].leader_epoch
@@ -456,8 +456,8 @@ def test_log_without_epochs_is_truncated_to_high_watermark(make):
     old = message_set(4, magic=1)
     follower.log.append_as_follower(old)
     follower.role.high_watermark = 0
-    assert follower.following().latest_epoch == -1
-    pair.fetcher.follow(follower.following())
+    assert follower.role.latest_epoch == -1
+    pair.fetcher.follow(follower.role)
     pair.steps()
     assert pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH) == []
     assert follower.log_end_offset == 2
@@ -468,7 +468,7 @@ def test_failed_truncation_is_retried(make):
     pair = make()
     follower = pair.add(epoch=0)
     follower.log.append_as_follower(records_of_epoch(follower, 1, 0))
-    pair.fetcher.follow(follower.following())
+    pair.fetcher.follow(follower.role)
     pair.leader.errors[T0] = ErrorCode.NOT_LEADER_FOR_PARTITION
     pair.steps(3)
     assert len(pair.leader.requests) == 1
@@ -495,7 +495,7 @@ def test_epoch_change_during_truncation_discards_response(make):
         follower.become_leader(decided(2, 2, (1, 2), (1, 2)))
 
     pair.leader.before_answer = lead_meanwhile
-    pair.fetcher.follow(follower.following())
+    pair.fetcher.follow(follower.role)
     pair.steps(3)
     assert follower.log_end_offset == 5
 
@@ -668,7 +668,7 @@ def follow_leader_starting_at_25(pair):
     pair.produce(20)
     pair.leader.partitions[T0].log.truncate_fully_and_start_at(25)
     pair.produce(3)
-    pair.fetcher.follow(follower.following(), truncate=False)
+    pair.fetcher.follow(follower.role, truncate=False)
     return follower
 
 

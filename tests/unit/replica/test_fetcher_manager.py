@@ -38,7 +38,7 @@ def followed(fetchers, partition, leader=1):
 
 def test_partitions_are_spread_over_fetchers_of_their_leader():
     fetchers = manager(fetchers=3)
-    fetchers.follow(follower(number, 1 + number % 2).following() for number in range(12))
+    fetchers.follow(follower(number, 1 + number % 2).role for number in range(12))
     found = fetcher_of_partition(fetchers)
     assert len(found) == 12
     # |31 * "t".hashCode() + partition| mod 3, as in genuine brokers.
@@ -49,11 +49,11 @@ def test_partitions_are_spread_over_fetchers_of_their_leader():
 def test_partition_moves_to_new_leader_and_idle_fetcher_ends():
     fetchers = manager()
     moved, other = follower(0), follower(1)
-    fetchers.follow([moved.following(), other.following()])
+    fetchers.follow([moved.role, other.role])
     old = fetchers._fetchers[1, 0]
     moved.become_follower(decided(3, 1))
     fetchers.forget([moved.key])
-    fetchers.follow([moved.following()])
+    fetchers.follow([moved.role])
     assert fetcher_of_partition(fetchers) == {0: (3, 0), 1: (1, 0)}
     fetchers.forget([other.key])
     fetchers.follow([])
@@ -65,7 +65,7 @@ def test_partition_moves_to_new_leader_and_idle_fetcher_ends():
 def test_bytes_of_ended_fetchers_are_counted():
     fetchers = manager()
     one = follower(0)
-    fetchers.follow([one.following()])
+    fetchers.follow([one.role])
     fetchers._fetchers[1, 0].bytes_in = 100
     fetchers.forget([one.key])
     fetchers.follow([])
@@ -74,9 +74,9 @@ def test_bytes_of_ended_fetchers_are_counted():
 
 def test_closed_manager_follows_no_partition():
     fetchers = manager()
-    fetchers.follow([follower(0).following()])
+    fetchers.follow([follower(0).role])
     fetchers.close(0)
-    fetchers.follow([follower(1).following()])
+    fetchers.follow([follower(1).role])
     assert fetchers.fetchers == 0
     assert fetchers.lags() == {}
 
@@ -84,11 +84,11 @@ def test_closed_manager_follows_no_partition():
 def test_new_epoch_of_same_leader_truncates_in_same_fetcher():
     fetchers = manager()
     one = follower(0)
-    fetchers.follow([one.following()])
+    fetchers.follow([one.role])
     followed(fetchers, one).truncating = False
     one.become_follower(decided(1, 1))
     fetchers.forget([one.key])
-    fetchers.follow([one.following()])
+    fetchers.follow([one.role])
     assert followed(fetchers, one).truncating
 
 
@@ -97,16 +97,16 @@ def test_level_0_8_2_truncates_only_for_new_leader(led_meanwhile):
     fetchers = manager(level="0.8.2")
     one = make_partition(2, log=EntryLog([(0, 1), (0, 2)]))
     one.become_follower(decided(1, 0))
-    fetchers.follow([one.following()])
+    fetchers.follow([one.role])
     assert followed(fetchers, one).truncating
     fetchers.forget([one.key])
     if led_meanwhile:
         one.become_leader(decided(2, 1))
     one.become_follower(decided(1, 2))
-    fetchers.follow([one.following()])
+    fetchers.follow([one.role])
     assert followed(fetchers, one).truncating is led_meanwhile
     one.become_follower(decided(3, 3))
-    fetchers.follow([one.following()])
+    fetchers.follow([one.role])
     assert followed(fetchers, one, leader=3).truncating
 
 

@@ -105,7 +105,7 @@ class PlayedManager:
             ControllerFence(lambda: 50),
             settings or (lambda topics: {topic: {"a": "b"} for topic in topics}),
             runtime=EagerRuntime(),
-            fetchers=self.calls,
+            fetchers=self.calls,  # type: ignore[arg-type]
         )
 
     def leader_and_isr(
@@ -431,7 +431,7 @@ def test_last_replica_with_lost_log_follows_but_does_not_lead():
     other = TopicPartition("t", 1)
     third = TopicPartition("t", 2)
     fourth = TopicPartition("t", 3)
-    broker.manager.refuse_to_lead([T0, other, third, fourth])
+    broker.manager.opening.refuse_to_lead([T0, other, third, fourth])
     answer = broker.leader_and_isr(
         state(1, 4, isr=(1,)),
         state(2, 4, key=other, isr=(2,)),
@@ -449,7 +449,7 @@ def test_last_replica_with_lost_log_follows_but_does_not_lead():
 def test_replica_with_lost_log_does_not_lead_until_copied():
     broker = PlayedManager()
     other, third = TopicPartition("t", 1), TopicPartition("t", 2)
-    broker.manager.refuse_to_lead([], [T0, other, third])
+    broker.manager.opening.refuse_to_lead([], [T0, other, third])
     answer = broker.leader_and_isr(
         state(1, 4, isr=(1,)),  # by an unclean election
         state(2, 4, key=other, isr=(2, 1)),  # decided before it left the ISR
@@ -464,7 +464,7 @@ def test_replica_with_lost_log_does_not_lead_until_copied():
 
 def test_recreated_topic_has_no_lost_log():
     broker = PlayedManager()
-    broker.manager.refuse_to_lead([], [T0])
+    broker.manager.opening.refuse_to_lead([], [T0])
     assert codes(broker.stop(T0, delete=True)) == [0]
     assert codes(broker.leader_and_isr(state(1, 0, isr=(1,)))) == [0]
     assert broker.manager.get("t", 0).leading

@@ -44,7 +44,7 @@ def test_append_of_earlier_leadership_does_not_count_as_replicated():
     partition = leading(b"")
     replicated = append_for_all(partition)
     partition.become_follower(decided(2, 6))
-    partition.following().truncate_to(0)
+    partition.role.truncate_to(0)
     partition.become_leader(decided(1, 7, (1,)))
     partition.leadership().append(b"other")
     with pytest.raises(NotLeaderForPartition):
@@ -89,11 +89,6 @@ def test_leader_epoch_is_checked_before_leadership():
         partition.leadership(5)
     with pytest.raises(NotLeaderForPartition):
         partition.leadership().append(b"x")
-
-
-def test_leader_refuses_following():
-    with pytest.raises(NotLeaderForPartition):
-        leading(b"").following()
 
 
 def test_operations_are_woken_by_their_events():

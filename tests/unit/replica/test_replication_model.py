@@ -38,7 +38,7 @@ from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.following import Following
 from zkbroker.replica.isr import InSyncReplicas
 from zkbroker.replica.leadership import Leadership
-from zkbroker.replica.manager import ReplicaManager
+from zkbroker.replica.log_opening import LogOpening
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.remote import RemoteReplica
 from zkbroker.replica.role import NO_EPOCH
@@ -375,7 +375,7 @@ def delete_topics_without_dead_brokers(patch: pytest.MonkeyPatch) -> None:
 
 def lead_with_empty_log(patch: pytest.MonkeyPatch) -> None:
     """A broker leads the partitions of a lost directory, with empty logs."""
-    patch.setattr(ReplicaManager, "refuse_to_lead", lambda self, *keys: None)
+    patch.setattr(LogOpening, "refuse_to_lead", lambda self, *keys: None)
 
 
 def leader_stays_in_isr_without_log(patch: pytest.MonkeyPatch) -> None:
