@@ -30,6 +30,24 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
+class _Begun:
+    """A deletion under way.
+
+    Args:
+        number: which of all beginnings it was.
+        awaited: the replicas whose deletion no broker has answered yet.
+        failed: whether a broker answered with an error.
+    """
+
+    number: int
+    awaited: set[tuple[Key, int]]
+    failed: bool = False
+
+    def awaits(self, broker: int) -> bool:
+        return any(each == broker for _, each in self.awaited)
+
+
+@dataclass(slots=True)
 class TopicDeletion:
     """Carries deletions out, as far as possible; call `advance` after every change.
 
@@ -48,10 +66,8 @@ class TopicDeletion:
     answers: BrokerAnswers
     epoch_version: int
     allowed: bool = field(kw_only=True)
-    _awaited: dict[str, set[tuple[Key, int]]] = field(init=False, default_factory=dict)
-    _begun: dict[str, int] = field(init=False, default_factory=dict)
+    _begun: dict[str, _Begun] = field(init=False, default_factory=dict)
     _beginnings: int = field(init=False, default=0)
-    _failed: set[str] = field(init=False, default_factory=set)
     _waiting: set[str] = field(init=False, default_factory=set)
 
     @property
@@ -62,8 +78,9 @@ class TopicDeletion:
     def advance(self) -> None:
         """Begin and finish every deletion that can."""
         for topic in sorted(self.context.deleting):
-            if topic in self._awaited:
-                if not self._awaited[topic]:
+            begun = self._begun.get(topic)
+            if begun is not None:
+                if not begun.awaited:
                     self._remove(topic)
             elif not self.context.assignments.get(topic):
                 self._remove(topic)  # the topic is unknown, or only its marker exists
@@ -82,17 +99,15 @@ class TopicDeletion:
 
     def broker_gone(self, broker: int) -> None:
         """Reset the deletions that wait for a broker; they begin again once it is back."""
-        for topic, awaited in list(self._awaited.items()):
-            if any(each == broker for _, each in awaited):
-                del self._awaited[topic]
-                self._failed.discard(topic)
+        for topic, begun in list(self._begun.items()):
+            if begun.awaits(broker):
+                del self._begun[topic]
 
     def broker_joined(self, broker: int) -> None:
         """Begin again the deletions that failed at a broker."""
-        for topic in list(self._failed):
-            if any(each == broker for _, each in self._awaited.get(topic, ())):
-                self._failed.discard(topic)
-                self._awaited.pop(topic, None)
+        for topic, begun in list(self._begun.items()):
+            if begun.failed and begun.awaits(broker):
+                del self._begun[topic]
 
     def _ready(self, topic: str) -> bool:
         keys = self.context.partitions(topic)
@@ -117,11 +132,11 @@ class TopicDeletion:
 
     def _begin(self, topic: str) -> None:
         keys = self.context.partitions(topic)
-        self._awaited[topic] = {(key, b) for key in keys for b in self.context.replicas(key)}
-        logger.info("deletion begun topic=%s replicas=%d", topic, len(self._awaited[topic]))
+        awaited = {(key, b) for key in keys for b in self.context.replicas(key)}
+        logger.info("deletion begun topic=%s replicas=%d", topic, len(awaited))
         self.batch.metadata(keys)
         self._beginnings += 1
-        self._begun[topic] = self._beginnings
+        self._begun[topic] = _Begun(self._beginnings, awaited)
         # A broker gets one request for several topics; its answer counts for every deletion that
         # had begun when it was sent.
         answered = partial(self._answered, self._beginnings)
@@ -134,19 +149,19 @@ class TopicDeletion:
         """Process a broker's answer to a StopReplica(delete) sent after that many beginnings."""
         if response.error_code != ErrorCode.NONE:
             logger.warning("deletion refused broker=%d error=%d", broker, response.error_code)
-            for topic, awaited in self._awaited.items():
-                asked = self._begun[topic] <= beginnings
-                if asked and any(each == broker for _, each in awaited):
-                    self._failed.add(topic)
+            for begun in self._begun.values():
+                if begun.number <= beginnings and begun.awaits(broker):
+                    begun.failed = True
             self.answers.note_refused(broker)
             return
         for item in response.partitions:
-            if item.topic not in self._awaited or self._begun[item.topic] > beginnings:
+            asked = self._begun.get(item.topic)
+            if asked is None or asked.number > beginnings:
                 continue
             if item.error_code == ErrorCode.NONE:
-                self._awaited[item.topic].discard(((item.topic, item.partition), broker))
-            elif item.topic not in self._failed:
-                self._failed.add(item.topic)
+                asked.awaited.discard(((item.topic, item.partition), broker))
+            elif not asked.failed:
+                asked.failed = True
                 logger.warning(
                     "deletion waits topic=%s broker=%d error=%d: repeated when the broker restarts",
                     item.topic,
@@ -157,8 +172,6 @@ class TopicDeletion:
 
     def _remove(self, topic: str) -> None:
         remove_topic(self.session, topic, self.epoch_version)
-        self._awaited.pop(topic, None)
         self._begun.pop(topic, None)
-        self._failed.discard(topic)
         self._waiting.discard(topic)
         self.context.forget_topic(topic)
