@@ -31,13 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Begun:
-    """A deletion under way.
-
-    Args:
-        number: which of all beginnings it was.
-        awaited: the replicas whose deletion no broker has answered yet.
-        failed: whether a broker answered with an error.
-    """
+    """A deletion under way. Args: number of its beginning; failed if a broker answered an error."""
 
     number: int
     awaited: set[tuple[Key, int]]
@@ -77,6 +71,9 @@ class TopicDeletion:
 
     def advance(self) -> None:
         """Begin and finish every deletion that can."""
+        for topic in self._begun.keys() - self.context.deleting:
+            # An operator removed the request, or the topic. A later one must begin anew.
+            del self._begun[topic]
         for topic in sorted(self.context.deleting):
             begun = self._begun.get(topic)
             if begun is not None:

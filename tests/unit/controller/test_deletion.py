@@ -155,6 +155,20 @@ def test_deletion_waits_for_broker_whose_second_response_failed(cluster):
     assert deleted(cluster)
 
 
+def test_deletion_that_an_operator_ended_begins_again(cluster):
+    cluster.channels.silent = {1}
+    cluster.delete_topic()
+    cluster.session.delete(paths.delete_topic("t"))
+    cluster.settle()
+    cluster.channels.silent = set()
+    cluster.settle()
+    cluster.clear_sent()
+    cluster.delete_topic()
+    for broker in (0, 1):
+        assert cluster.channels.stopped(broker, delete=True) == {T0, T1}
+    assert deleted(cluster)
+
+
 def test_deletion_ends_after_refusal_and_later_success(cluster):
     earlier, later = delete_with_two_requests(cluster)
     earlier(ErrorCode.UNKNOWN_SERVER_ERROR, whole=ErrorCode.UNKNOWN_SERVER_ERROR)
