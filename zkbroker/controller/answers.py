@@ -5,6 +5,7 @@ decides when it handles that signal.
 """
 
 import logging
+from dataclasses import dataclass, field
 from typing import Any
 
 from zkbroker.controller.context import ControllerContext
@@ -16,6 +17,7 @@ from zkbroker.zookeeper.nodes import Settable
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class BrokerAnswers:
     """Takes answers, in the controller's task.
 
@@ -25,15 +27,12 @@ class BrokerAnswers:
         on_offline: set when a broker reported offline replicas.
     """
 
-    def __init__(
-        self, context: ControllerContext, on_refused: Settable, on_offline: Settable
-    ) -> None:
-        self._context = context
-        self._on_refused = on_refused
-        self._on_offline = on_offline
-        self.refused: set[int] = set()
-        """Brokers that refused a request and need all state again."""
-        self._offline: dict[int, dict[Key, None]] = {}
+    context: ControllerContext
+    on_refused: Settable
+    on_offline: Settable
+    refused: set[int] = field(init=False, default_factory=set)
+    """Brokers that refused a request and need all state again."""
+    _offline: dict[int, dict[Key, None]] = field(init=False, default_factory=dict)
 
     def leader_and_isr(self, broker: int, response: Any) -> None:
         """Note which replicas of a broker are offline.
@@ -48,13 +47,13 @@ class BrokerAnswers:
             key = (item.topic, item.partition)
             if item.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                 offline[key] = None
-                self._context.offline_replicas.add((key, broker))
+                self.context.offline_replicas.add((key, broker))
             else:
-                self._context.offline_replicas.discard((key, broker))
+                self.context.offline_replicas.discard((key, broker))
         if offline:
             logger.warning("replicas offline broker=%d partitions=%d", broker, len(offline))
             self._offline.setdefault(broker, {}).update(offline)
-            self._on_offline.set()
+            self.on_offline.set()
 
     def update_metadata(self, broker: int, response: Any) -> None:
         """Note a refusal.
@@ -80,7 +79,7 @@ class BrokerAnswers:
         all state then; another gets it after a pause, see `ControllerTerm.resend_refused`.
         """
         self.refused.add(broker)
-        self._on_refused.set()
+        self.on_refused.set()
 
     def take_refused(self) -> set[int]:
         """Return the brokers that refused a request, and forget them."""
@@ -97,6 +96,6 @@ class BrokerAnswers:
         self.refused -= brokers
         for broker in brokers:
             self._offline.pop(broker, None)
-        self._context.offline_replicas = {
-            each for each in self._context.offline_replicas if each[1] not in brokers
+        self.context.offline_replicas = {
+            each for each in self.context.offline_replicas if each[1] not in brokers
         }

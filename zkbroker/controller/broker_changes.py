@@ -29,26 +29,11 @@ DECIDED_AT_ONCE = 500
 """Partitions whose leaders are decided, stored and sent together."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerChange:
-    """Args: gone includes restarted brokers, as joined does."""
-
-    gone: frozenset[int] = frozenset()
-    joined: tuple[int, ...] = ()
-
-
 @dataclass(slots=True)
 class BrokerChanges:
-    """Follows the live brokers.
+    """Follows the live brokers, and owns `context.brokers`.
 
-    Args:
-        session: a started session.
-        watch: set when a broker comes or goes.
-        context: the controller's state; this class owns `brokers`.
-        partitions: decides.
-        batch: gathers requests.
-        channels: the connections to brokers.
-        answers: the brokers' answers.
+    Args: watch is set when a broker comes or goes.
     """
 
     session: ZkSession
@@ -64,30 +49,34 @@ class BrokerChanges:
         found = live_brokers(self.session, self.watch)
         return {broker: LiveBroker(info, epoch) for broker, (info, epoch) in found.items()}
 
-    def apply(self) -> BrokerChange:
-        """Read the registered brokers again; decide and send the consequences of a change."""
+    def apply(self) -> tuple[set[int], list[int]]:
+        """Read the registered brokers again; decide and send the consequences of a change.
+
+        Returns:
+            the brokers that are gone, and those that joined; restarted ones are among both.
+        """
         before, now = self.context.brokers, self.read()
         restarted = {b for b in before.keys() & now.keys() if before[b].epoch != now[b].epoch}
-        gone = before.keys() - now.keys()
-        joined = tuple(sorted(restarted | (now.keys() - before.keys())))
-        change = BrokerChange(frozenset(gone | restarted), joined)
-        if not change.gone and not joined:
-            return change
-        logger.info("brokers gone ids=%s joined ids=%s", sorted(change.gone), list(joined))
-        for broker in change.gone:
+        stopped = before.keys() - now.keys()
+        gone = stopped | restarted
+        joined = sorted(restarted | (now.keys() - before.keys()))
+        if not gone and not joined:
+            return gone, joined
+        logger.info("brokers gone ids=%s joined ids=%s", sorted(gone), joined)
+        for broker in gone:
             self.channels.drop(broker)
-        self.context.shutting_down -= change.gone
-        self.answers.forget(set(change.gone))
+        self.context.shutting_down -= gone
+        self.answers.forget(gone)
         self.context.brokers = now
         for broker in joined:
             self.channels.open(now[broker].info)
         self.batch.brokers_changed(now)
-        decided = self._decide(gone, restarted)
+        decided = self._decide(stopped, restarted)
         if decided or not joined:
             self.batch.flush()
         if joined:
             self._introduce(joined, decided)
-        return change
+        return gone, joined
 
     def _decide(self, gone: set[int], restarted: set[int]) -> set[Key]:
         context, partitions = self.context, self.partitions
@@ -108,7 +97,7 @@ class BrokerChanges:
             )
         return set(decided)
 
-    def _introduce(self, joined: tuple[int, ...], decided: set[Key]) -> None:
+    def _introduce(self, joined: list[int], decided: set[Key]) -> None:
         context = self.context
         self.batch.metadata(context.keys(), joined)
         self.batch.metadata(

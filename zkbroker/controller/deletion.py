@@ -46,9 +46,6 @@ class TopicDeletion:
     """Carries deletions out, as far as possible; call `advance` after every change.
 
     Args:
-        session: a started session.
-        context: the controller's state.
-        batch: gathers requests.
         answers: records a broker that refused; `broker_joined` follows.
         epoch_version: version of `/controller_epoch` since the controller's election.
         allowed: `delete.topic.enable`.
@@ -63,11 +60,6 @@ class TopicDeletion:
     _begun: dict[str, _Begun] = field(init=False, default_factory=dict)
     _beginnings: int = field(init=False, default=0)
     _waiting: set[str] = field(init=False, default_factory=set)
-
-    @property
-    def pending(self) -> int:
-        """How many topics are to be deleted."""
-        return len(self.context.deleting)
 
     def advance(self) -> None:
         """Begin and finish every deletion that can."""

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LeaderMoves:
-    """Args: context is the controller's state, partitions decides, batch gathers requests."""
+    """Moves the leaders of partitions within their ISRs."""
 
     context: ControllerContext
     partitions: Partitions

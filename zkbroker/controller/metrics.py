@@ -59,7 +59,7 @@ def controller_metrics(
         active=1,
         offline_partitions=context.count(lambda key: not context.has_leader(key)),
         preferred_replica_imbalance=context.count(lambda key: not context.led_by_first(key)),
-        topics_to_delete=term.deletion.pending,
+        topics_to_delete=len(context.deleting),
         topics=len(context.assignments),
         partitions=sum(map(len, context.assignments.values())),
         queued_requests=queued,

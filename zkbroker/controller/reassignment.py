@@ -26,14 +26,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Reassignment:
-    """Moves partitions; call `advance` when an ISR or a broker has changed.
+    """Moves partitions, and owns `context.reassigning`.
 
-    Args:
-        session: a started session.
-        context: the controller's state; this class owns `reassigning`.
-        partitions: decides.
-        batch: gathers requests.
-        watch: makes the watch for a partition's state.
+    Call `advance` when an ISR or a broker has changed.
+
+    Args: watch makes the watch for a partition's state.
     """
 
     session: ZkSession

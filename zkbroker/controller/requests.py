@@ -8,7 +8,7 @@ before everything else, so that followers know where their leaders listen.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from zkbroker.controller.answers import BrokerAnswers
@@ -50,38 +50,21 @@ class Sender(Protocol):
     def send(self, broker: int, request: Any, version: int, answered: Answered | None) -> None: ...
 
 
+@dataclass(slots=True)
 class RequestBatch:
-    """Gathers requests and sends them.
+    """Gathers the requests of the controller of an epoch, and sends them."""
 
-    Args:
-        context: the controller's state.
-        settings: of the controller that sends.
-        epoch: its epoch.
-        answers: processes the brokers' answers.
-        sender: sends requests.
-        runtime: whose other tasks get their turn in between.
-    """
-
-    def __init__(
-        self,
-        context: ControllerContext,
-        settings: TermSettings,
-        epoch: int,
-        answers: BrokerAnswers,
-        sender: Sender,
-        runtime: Runtime,
-    ) -> None:
-        self._runtime = runtime
-        self._context = context
-        self._settings = settings
-        self._epoch = epoch
-        self._answers = answers
-        self._sender = sender
-        self._brokers_first: set[int] = set()
-        self._decided: dict[int, dict[Key, LeaderAndIsrPartition]] = {}
-        self._metadata: dict[int, dict[Key, None]] = {}
-        self._stopped: dict[tuple[int, bool], dict[Key, None]] = {}
-        self._stop_answered: dict[int, Answered] = {}
+    context: ControllerContext
+    settings: TermSettings
+    epoch: int
+    answers: BrokerAnswers
+    sender: Sender
+    runtime: Runtime
+    _brokers_first: set[int] = field(init=False, default_factory=set)
+    _decided: dict[int, dict[Key, LeaderAndIsrPartition]] = field(init=False, default_factory=dict)
+    _metadata: dict[int, dict[Key, None]] = field(init=False, default_factory=dict)
+    _stopped: dict[tuple[int, bool], dict[Key, None]] = field(init=False, default_factory=dict)
+    _stop_answered: dict[int, Answered] = field(init=False, default_factory=dict)
 
     def brokers_changed(self, brokers: Iterable[int]) -> None:
         """Send the list of live brokers to brokers."""
@@ -103,7 +86,7 @@ class RequestBatch:
             new: whether their replica is created.
             replicas: replicas to send in place of the assigned ones.
         """
-        state = self._context.states[key]
+        state = self.context.states[key]
         message = LeaderAndIsrPartition(
             topic=key[0],
             partition=key[1],
@@ -112,11 +95,11 @@ class RequestBatch:
             leader_epoch=state.leader_epoch,
             isr=list(state.isr),
             zk_version=state.zk_version,
-            replicas=list(self._context.replicas(key) if replicas is None else replicas),
+            replicas=list(self.context.replicas(key) if replicas is None else replicas),
             is_new=new,
         )
         for broker in brokers:
-            if broker in self._context.brokers:
+            if broker in self.context.brokers:
                 earlier = self._decided.setdefault(broker, {}).get(key)
                 made = new or (earlier is not None and earlier.is_new)
                 self._decided[broker][key] = replace(message, is_new=made)
@@ -126,7 +109,7 @@ class RequestBatch:
         wanted = list(keys)
         if not wanted:
             return
-        for broker in self._context.brokers if brokers is None else brokers:
+        for broker in self.context.brokers if brokers is None else brokers:
             self._metadata.setdefault(broker, {}).update(dict.fromkeys(wanted))
 
     def stop(
@@ -134,28 +117,28 @@ class RequestBatch:
     ) -> None:
         """Tell brokers to stop a replica, and to delete its log when `delete`."""
         for broker in brokers:
-            if broker in self._context.brokers:
+            if broker in self.context.brokers:
                 self._stopped.setdefault((broker, delete), {})[key] = None
                 if answered is not None:
                     self._stop_answered[broker] = answered
 
     def flush(self) -> None:
         """Send the gathered requests."""
-        live = [broker_message(each) for _, each in sorted(self._context.brokers.items())]
+        live = [broker_message(each) for _, each in sorted(self.context.brokers.items())]
         # UpdateMetadata about partitions also names the brokers: it is enough if no LeaderAndIsr is
         # sent before it.
         soon = self._metadata.keys() - self._decided.keys()
         for broker in sorted(self._brokers_first - soon):
-            self._send(broker, self._update_metadata((), live), self._answers.update_metadata)
+            self._send(broker, self._update_metadata((), live), self.answers.update_metadata)
         for broker in sorted(self._decided):
             decided = self._leader_and_isr(self._decided[broker].values())
-            self._send(broker, decided, self._answers.leader_and_isr)
+            self._send(broker, decided, self.answers.leader_and_isr)
         built: dict[tuple[Key, ...], UpdateMetadataRequest] = {}
         for broker in sorted(self._metadata):
             keys = tuple(self._metadata[broker])
             if keys not in built:
                 built[keys] = self._update_metadata(keys, live)
-            self._send(broker, built[keys], self._answers.update_metadata)
+            self._send(broker, built[keys], self.answers.update_metadata)
         for broker, delete in sorted(self._stopped):
             stopped = self._stop_replica(self._stopped[broker, delete], delete)
             answered = self._stop_answered.get(broker) if delete else None
@@ -165,29 +148,29 @@ class RequestBatch:
         self._stopped, self._stop_answered = {}, {}
 
     def _send(self, broker: int, request: Any, answered: Answered | None) -> None:
-        live = self._context.brokers.get(broker)
+        live = self.context.brokers.get(broker)
         if live is not None:
             addressed = replace(request, broker_epoch=live.epoch)
-            self._sender.send(broker, addressed, self._version(request.api_key), answered)
+            self.sender.send(broker, addressed, self._version(request.api_key), answered)
 
     def _version(self, api_key: ApiKey) -> int:
-        return inter_broker_version(self._settings.level, api_key)
+        return inter_broker_version(self.settings.level, api_key)
 
     # -- the messages
 
     def _leader_and_isr(self, partitions: Iterable[LeaderAndIsrPartition]) -> LeaderAndIsrRequest:
         states = list(partitions)
         request = LeaderAndIsrRequest(
-            controller_id=self._settings.controller_id, controller_epoch=self._epoch
+            controller_id=self.settings.controller_id, controller_epoch=self.epoch
         )
         if self._version(ApiKey.LEADER_AND_ISR) < 2:
             request.partition_states = states
         else:
             request.topic_states = _by_topic(LeaderAndIsrTopic, states)
-        leaders = {state.leader for state in states} & self._context.brokers.keys()
+        leaders = {state.leader for state in states} & self.context.brokers.keys()
         for leader in sorted(leaders):
-            info = self._context.brokers[leader].info
-            found = info.listeners.get(self._settings.listener)
+            info = self.context.brokers[leader].info
+            found = info.listeners.get(self.settings.listener)
             host, port = (info.host, info.port) if found is None else found[1:]
             request.live_leaders.append(LiveLeader(leader, host, port))
         return request
@@ -195,11 +178,11 @@ class RequestBatch:
     def _update_metadata(
         self, keys: Iterable[Key], live: list[UpdateMetadataBroker]
     ) -> UpdateMetadataRequest:
-        found = (self._metadata_of(key) for key in paced(self._runtime, keys))
+        found = (self._metadata_of(key) for key in paced(self.runtime, keys))
         states = [state for state in found if state is not None]
         request = UpdateMetadataRequest(
-            controller_id=self._settings.controller_id,
-            controller_epoch=self._epoch,
+            controller_id=self.settings.controller_id,
+            controller_epoch=self.epoch,
             live_brokers=live,
         )
         if self._version(ApiKey.UPDATE_METADATA) < 5:
@@ -209,7 +192,7 @@ class RequestBatch:
         return request
 
     def _metadata_of(self, key: Key) -> UpdateMetadataPartition | None:
-        context = self._context
+        context = self.context
         replicas = context.replicas(key)
         state = context.states.get(key)
         if context.ending(key):
@@ -231,8 +214,8 @@ class RequestBatch:
 
     def _stop_replica(self, keys: Iterable[Key], delete: bool) -> StopReplicaRequest:
         request = StopReplicaRequest(
-            controller_id=self._settings.controller_id,
-            controller_epoch=self._epoch,
+            controller_id=self.settings.controller_id,
+            controller_epoch=self.epoch,
             delete_partitions=delete,
         )
         topics: dict[str, StopReplicaTopic] = {}

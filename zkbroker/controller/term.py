@@ -208,10 +208,10 @@ class ControllerTerm:
         self._batch.flush()
 
     def _take_broker_changes(self) -> None:
-        change = self.brokers.apply()
-        for broker in change.gone:
+        gone, joined = self.brokers.apply()
+        for broker in gone:
             self.deletion.broker_gone(broker)
-        for broker in change.joined:
+        for broker in joined:
             self._reassignment.broker_joined(broker)
             self.deletion.broker_joined(broker)
 

@@ -46,7 +46,7 @@ def test_topic_is_deleted_on_all_brokers_and_then_in_zookeeper(cluster):
     assert metadata[2].leader_epoch == 0
     order = [kind for broker, kind in cluster.channels.kinds() if broker == 0]
     assert order == ["UPDATE_METADATA", "STOP_REPLICA", "STOP_REPLICA"]
-    assert cluster.term.deletion.pending == 0
+    assert cluster.term.context.deleting == set()
 
 
 def test_znodes_stay_until_all_brokers_have_responded(cluster):
