@@ -30,6 +30,7 @@ from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
 from zkbroker.registry.state_form import StateForm
 from zkbroker.replica.fencing import ControllerFence, states_in
+from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
@@ -120,6 +121,7 @@ class ControlledBroker:
             self.fence,
             lambda topics: {topic: {} for topic in topics},
             runtime=runtime,
+            settings=LeaderSettings(),
             fetchers=_NoFetchers(),  # type: ignore[arg-type]
         )
 
@@ -141,8 +143,6 @@ class _NoZooKeeper:
     def register(self, partitions: Any) -> None: ...
 
     def unregister(self, keys: Any) -> None: ...
-
-    def propose(self, partition: Any) -> None: ...
 
 
 class _NoFetchers:

@@ -43,7 +43,7 @@ from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.fetcher_manager import FetcherManager
 from zkbroker.replica.fetching import FetcherSettings
-from zkbroker.replica.leadership import Leadership
+from zkbroker.replica.leadership import LeaderSettings, Leadership
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.state_writer import LeaderStateWriter
@@ -118,9 +118,12 @@ class SimNode:
             fence,
             lambda topics: {},
             runtime=self.runtime,  # type: ignore[arg-type]
-            lag_ms=LAG_MS,
+            settings=LeaderSettings(
+                lag_ms=LAG_MS,
+                isr_proposed=self.writer.propose,
+                epochs_may_fall=cluster.form is StateForm.PERSISTENT,
+            ),
             fetchers=fetchers,
-            epochs_may_fall=cluster.form is StateForm.PERSISTENT,
         )
         own = cluster.infos[broker_id]
         view = ClusterView(own)

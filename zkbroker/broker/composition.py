@@ -34,6 +34,7 @@ from zkbroker.registry.scram_secret import scram_secret
 from zkbroker.registry.state_form import StateForm
 from zkbroker.replica.checkpoint import HighWatermarkCheckpoint
 from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.state_writer import LeaderStateWriter
 
@@ -79,11 +80,14 @@ def compose(foundation: Foundation) -> BrokerParts:
         fence,
         topic_settings.of,
         runtime=runtime,
-        lag_ms=config.replica_lag_ms,
+        settings=LeaderSettings(
+            lag_ms=config.replica_lag_ms,
+            isr_proposed=writer.propose,
+            session_over=membership.session_over,
+            epochs_may_fall=states.form is StateForm.PERSISTENT,
+        ),
         fetchers=copying.fetchers,
         open_limit=lambda: capacity.limit,
-        session_over=membership.session_over,
-        epochs_may_fall=states.form is StateForm.PERSISTENT,
     )
     membership.on_registered(replicas.session_renewed)
     controller = Controller(

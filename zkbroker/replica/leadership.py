@@ -25,7 +25,8 @@ class LeaderSettings:
     """Settings and callbacks that all leaderships of a broker share.
 
     Args:
-        lag_ms: a replica that has not caught up for this long leaves the ISR.
+        lag_ms: a replica that has not caught up for this long leaves the ISR
+            (`replica.lag.time.max.ms`).
         isr_proposed: called when a change of the ISR is to be written; it must not wait.
         session_over: returns whether this broker's ZooKeeper session must have ended.
         epochs_may_fall: whether the controller's epoch is accepted when a log knows later ones, as

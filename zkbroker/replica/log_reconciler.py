@@ -51,12 +51,7 @@ _PACE = 500
 class LogReconciler:
     """Reconciles the logs of one fetcher's partitions with their leader's.
 
-    Args:
-        broker_id: this broker.
-        followed: the partitions of the fetcher.
-        line: to their leader.
-        runtime: the fetcher's.
-        lost: called with the partitions that wait for an answer when none comes.
+    Args: lost is called with the partitions that wait for an answer when none comes.
     """
 
     broker_id: int

@@ -35,11 +35,9 @@ class ReplicaManager:
         fence: which controller is obeyed; shared with the handler of UpdateMetadata.
         topic_settings: reads the settings of topics before their first logs are created.
         runtime: for tasks, locks and its clock.
+        settings: of leaderships.
         fetchers: copy the partitions that other brokers lead.
-        lag_ms: `replica.lag.time.max.ms`.
         open_limit: how many logs can be held open.
-        session_over: returns whether this broker's ZooKeeper session must have ended.
-        epochs_may_fall: see `LeaderSettings`.
     """
 
     def __init__(
@@ -51,11 +49,9 @@ class ReplicaManager:
         topic_settings: ConfigsOfTopics,
         *,
         runtime: Runtime,
+        settings: LeaderSettings,
         fetchers: FetcherManager,
-        lag_ms: int = 10_000,
         open_limit: Callable[[], int] = lambda: 2**31,
-        session_over: Callable[[], bool] = lambda: False,
-        epochs_may_fall: bool = False,
     ) -> None:
         self.broker_id = broker_id
         self._writer = writer
@@ -69,19 +65,14 @@ class ReplicaManager:
             writer,
             fetchers,
             topic_settings,
-            LeaderSettings(
-                lag_ms=lag_ms,
-                isr_proposed=writer.propose,
-                session_over=session_over,
-                epochs_may_fall=epochs_may_fall,
-            ),
+            settings,
             runtime=runtime,
         )
         """Carries out the controller's requests."""
         self.partitions = self.roles.partitions
         """The partitions for which the controller has decided, by topic and number."""
         self._stopping = False
-        self._check_every_ms = lag_ms / 2
+        self._check_every_ms = settings.lag_ms / 2
         self._check_due_ms = 0.0
         self._loop = OwnerLoop(runtime, self._check, name="replica-manager", logger=logger)
         self._failed_directories = False

@@ -3,6 +3,8 @@
 Invariant: it belongs to one leadership. Once that is over, every write and wait fails.
 """
 
+from dataclasses import dataclass
+
 from zkbroker.log.producers.stability import Verification
 from zkbroker.log.results import AppendResult
 from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
@@ -11,25 +13,20 @@ from zkbroker.replica.reads import ReadEnd
 from zkbroker.runtime import Park, Runtime, unparked
 
 
+@dataclass(frozen=True, slots=True)
 class StoredLog:
-    """A partition that is led here.
+    """A partition that is led here. Args: runtime to wait with."""
 
-    Args:
-        leadership: of the partition.
-        runtime: to wait with.
-    """
-
-    def __init__(self, leadership: Leadership, runtime: Runtime) -> None:
-        self._leadership = leadership
-        self._runtime = runtime
+    leadership: Leadership
+    runtime: Runtime
 
     @property
     def log_start_offset(self) -> int:
-        return self._leadership.log.log_start_offset
+        return self.leadership.log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self._leadership.log.log_end_offset
+        return self.leadership.log.log_end_offset
 
     def append(
         self,
@@ -39,11 +36,11 @@ class StoredLog:
         verification: Verification | None = None,
     ) -> AppendResult:
         """Append as with acks=all: refused (19) with too few replicas in sync."""
-        return self._leadership.append(data, acks=-1, now_ms=now_ms, verification=verification)
+        return self.leadership.append(data, acks=-1, now_ms=now_ms, verification=verification)
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Verification | None:
         """Begin to verify that a transaction may begin; see `Log.begin_verification`."""
-        return self._leadership.log.begin_verification(producer_id, producer_epoch)
+        return self.leadership.log.begin_verification(producer_id, producer_epoch)
 
     def wait_durable(
         self, last_offset: int, timeout_s: float | None = None, park: Park = unparked
@@ -62,10 +59,10 @@ class StoredLog:
             StorageError: the disk failed.
         """
         (error,) = wait_for_acks(
-            [Unacknowledged(self._leadership, last_offset)],
+            [Unacknowledged(self.leadership, last_offset)],
             -1,
             timeout_s,
-            runtime=self._runtime,
+            runtime=self.runtime,
             park=park,
         )
         if error is not None:
@@ -73,4 +70,4 @@ class StoredLog:
 
     def read_bytes(self, offset: int, max_bytes: int) -> bytes:
         """Read to the log's end: a predecessor's writes may be above the high watermark."""
-        return self._leadership.read_bytes(offset, max_bytes, reader=ReadEnd.LOG_END)
+        return self.leadership.read_bytes(offset, max_bytes, reader=ReadEnd.LOG_END)

@@ -99,6 +99,20 @@ class Queue(Protocol[Q]):
     def qsize(self) -> int: ...
 
 
+class QueueOver:
+    """A `Queue` over a `queue.Queue`, or one of another library with its methods."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+        self.qsize = queue.qsize
+
+    def put(self, item: Any, timeout_s: float | None = None) -> None:
+        self._queue.put(item, block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
+
+    def get(self, timeout_s: float | None = None) -> Any:
+        return self._queue.get(block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
+
+
 class Runtime(Protocol):
     """Tasks, time, synchronisation and sockets of one kind of concurrency."""
 

@@ -14,7 +14,7 @@ import gevent.monkey
 import gevent.queue
 import gevent.socket
 
-from zkbroker.runtime.base import Event, Lock, Queue, Task
+from zkbroker.runtime.base import Event, Lock, Queue, QueueOver, Task
 
 logger = logging.getLogger(__name__)
 
@@ -116,21 +116,6 @@ class _GreenletLock:
             self._free.release()
 
 
-class _GreenletQueue:
-    def __init__(self, maxsize: int) -> None:
-        # gevent takes None, not 0, for "no bound".
-        self._queue = gevent.queue.Queue(maxsize or None)
-
-    def put(self, item: Any, timeout_s: float | None = None) -> None:
-        self._queue.put(item, block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
-
-    def get(self, timeout_s: float | None = None) -> Any:
-        return self._queue.get(block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
-
-    def qsize(self) -> int:
-        return int(self._queue.qsize())
-
-
 class GreenletsRuntime:
     """Tasks are greenlets of the calling thread's hub; `offload` uses the hub's thread pool."""
 
@@ -162,7 +147,8 @@ class GreenletsRuntime:
         return cast("Lock", _allocate_lock())
 
     def queue(self, maxsize: int) -> Queue[Any]:
-        return _GreenletQueue(maxsize)
+        # gevent takes None, not 0, for "no bound".
+        return QueueOver(gevent.queue.Queue(maxsize or None))
 
     def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
         connection = gevent.socket.create_connection((host, port), timeout_s)

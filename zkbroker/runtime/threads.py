@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from zkbroker.runtime.base import Event, Lock, Queue, Task
+from zkbroker.runtime.base import Event, Lock, Queue, QueueOver, Task
 
 logger = logging.getLogger(__name__)
 
@@ -45,20 +45,6 @@ class _ThreadEvent(threading.Event):
         return super().wait(timeout_s)
 
 
-class _ThreadQueue:
-    def __init__(self, maxsize: int) -> None:
-        self._queue: queue.Queue[Any] = queue.Queue(maxsize)
-
-    def put(self, item: Any, timeout_s: float | None = None) -> None:
-        self._queue.put(item, block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
-
-    def get(self, timeout_s: float | None = None) -> Any:
-        return self._queue.get(block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
-
-    def qsize(self) -> int:
-        return self._queue.qsize()
-
-
 class ThreadsRuntime:
     """Tasks are daemon threads; blocking calls block only their own thread."""
 
@@ -86,7 +72,7 @@ class ThreadsRuntime:
         return threading.Lock()
 
     def queue(self, maxsize: int) -> Queue[Any]:
-        return _ThreadQueue(maxsize)
+        return QueueOver(queue.Queue(maxsize))
 
     def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
         connection = socket.create_connection((host, port), timeout_s)

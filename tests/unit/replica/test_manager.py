@@ -14,6 +14,7 @@ from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.protocol.messages.stop_replica import StopReplicaPartition
 from zkbroker.replica import role_changes
 from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.manager import ReplicaManager
 
 T0 = TopicPartition("t", 0)
@@ -105,6 +106,7 @@ class PlayedManager:
             ControllerFence(lambda: 50),
             settings or (lambda topics: {topic: {"a": "b"} for topic in topics}),
             runtime=EagerRuntime(),
+            settings=LeaderSettings(isr_proposed=self.calls.propose),
             fetchers=self.calls,  # type: ignore[arg-type]
         )
 
