@@ -320,8 +320,12 @@ class RoleChanges:
             connection: see `ControllerFence.check`.
         """
         answers = []
+        # The first check may read ZooKeeper, which the second one, under the lock, never does.
+        code = self._refusal.of(request, connection)
+        if code:
+            return StopReplicaResponse(code)
         with self._lock:
-            # Checked under the lock: a later controller may be obeyed while this request waits.
+            # A later controller may have been obeyed while this request waited.
             code = self._refusal.of(request, connection)
             if code:
                 return StopReplicaResponse(code)

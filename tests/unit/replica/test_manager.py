@@ -292,6 +292,21 @@ def test_ended_leadership_without_successor_is_deregistered():
     assert broker.calls.of("unregister") == [T0]
 
 
+def test_zookeeper_is_asked_for_a_controller_while_no_lock_is_held(monkeypatch):
+    broker = PlayedManager()
+    roles = broker.manager.roles
+    locked = []
+
+    def elected(epoch):
+        locked.append(roles._lock._is_owned())
+        return True
+
+    monkeypatch.setattr(roles._fence, "_elected", elected)
+    broker.stop(T0, delete=True, epoch=2)
+    broker.leader_and_isr(epoch=3)
+    assert locked == [False, False]
+
+
 def test_stop_replica_keeps_or_deletes_log():
     broker = PlayedManager()
     broker.leader_and_isr(state(1, 1))
