@@ -83,22 +83,22 @@ class ControllerFence:
                 )
             if own is None or broker_epoch > own:
                 raise ProtocolError(f"broker epoch {broker_epoch} is not known here: it is {own}")
+        if controller_epoch > self.controller_epoch and self._elected(controller_epoch) is False:
+            raise ProtocolError(f"no controller was elected in epoch {controller_epoch}")
+        # A later controller may have been obeyed while ZooKeeper was asked.
         if controller_epoch < self.controller_epoch:
             raise ProtocolError(
                 f"controller epoch {controller_epoch} is over: it is {self.controller_epoch}",
                 code=ErrorCode.STALE_CONTROLLER_EPOCH,
             )
-        if controller_epoch > self.controller_epoch and self._elected(controller_epoch) is False:
-            raise ProtocolError(f"no controller was elected in epoch {controller_epoch}")
-        if controller_epoch >= self.controller_epoch:  # may have grown while ZooKeeper was asked
-            if controller_epoch == self.controller_epoch and connection < self._connection:
-                raise ProtocolError(
-                    f"the controller of epoch {controller_epoch} has left this connection",
-                    code=ErrorCode.STALE_CONTROLLER_EPOCH,
-                )
-            self.controller_epoch = controller_epoch
-            self.controller_id = controller_id
-            self._connection = connection
+        if controller_epoch == self.controller_epoch and connection < self._connection:
+            raise ProtocolError(
+                f"the controller of epoch {controller_epoch} has left this connection",
+                code=ErrorCode.STALE_CONTROLLER_EPOCH,
+            )
+        self.controller_epoch = controller_epoch
+        self.controller_id = controller_id
+        self._connection = connection
 
 
 @overload

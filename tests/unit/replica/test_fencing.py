@@ -78,7 +78,7 @@ def test_later_controller_during_election_check_is_kept():
         return True
 
     fence._elected = elected
-    fence.check(1, 3, 7)
+    assert code(fence, 3, 7) == ErrorCode.STALE_CONTROLLER_EPOCH
     assert (fence.controller_epoch, fence.controller_id) == (4, 2)
 
 
