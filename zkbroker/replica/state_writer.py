@@ -64,7 +64,7 @@ class LeaderStateWriter:
         self._leaving: set[Key] = set()
         self._noted: set[Key] = set()
         self._noted_ms = self._last_change_ms = runtime.clock_ms()
-        self._failed_directory = False
+        self._failed_directories = 0
 
     def start(self) -> None:
         self._loop.start()
@@ -95,13 +95,13 @@ class LeaderStateWriter:
 
     def report_failed_directory(self) -> None:
         """Queue a note to the controller that a data directory failed."""
-        self._failed_directory = True
+        self._failed_directories += 1
         self._loop.set()
 
     @property
     def idle(self) -> bool:
         """Whether no write is pending except notes of ISR changes."""
-        return not (self._proposing or self._leading or self._leaving or self._failed_directory)
+        return not (self._proposing or self._leading or self._leaving or self._failed_directories)
 
     def _step(self) -> float | None:
         self.write()
@@ -113,9 +113,11 @@ class LeaderStateWriter:
         Raises:
             RegistryError: ZooKeeper does not answer; the rest is kept for the next attempt.
         """
-        if self._failed_directory:
+        if self._failed_directories:
+            noted = self._failed_directories
             note_log_dir_failure(self._session, self._broker_id)
-            self._failed_directory = False
+            # Another directory may have failed while ZooKeeper was answering.
+            self._failed_directories -= noted
         self._write_isrs()
         self._write_registrations()
         if self._leaving:

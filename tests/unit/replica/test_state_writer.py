@@ -10,6 +10,7 @@ from tests.support.replicas import EntryLog, PlainRuntime, ReplicaClock, decided
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
+from zkbroker.replica import state_writer
 from zkbroker.replica.state_writer import LeaderStateWriter
 
 PARTITION = paths.partition("t", 0)
@@ -220,3 +221,20 @@ def test_failed_directory_is_notified():
     leader.writer.write()
     (note,) = leader.session.children(paths.LOG_DIR_EVENTS)
     assert leader.node(f"{paths.LOG_DIR_EVENTS}/{note}")["broker"] == 1
+
+
+def test_directory_that_fails_during_a_notification_is_notified(monkeypatch):
+    leader, noted = LeaderWithWriter(), []
+
+    def note(session, broker):
+        assert not leader.writer.idle
+        if not noted:
+            leader.writer.report_failed_directory()
+        noted.append(broker)
+
+    monkeypatch.setattr(state_writer, "note_log_dir_failure", note)
+    leader.writer.report_failed_directory()
+    leader.writer.write()
+    leader.writer.write()
+    assert noted == [1, 1]
+    assert leader.writer.idle
