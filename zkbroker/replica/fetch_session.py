@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from zkbroker.errors import ErrorCode
 from zkbroker.log import TopicPartition
+from zkbroker.protocol.messages import FetchRequest
 from zkbroker.protocol.messages.fetch import (
     FetchRequestPartition,
     FetchRequestTopic,
@@ -38,15 +39,6 @@ class PartitionFetch(NamedTuple):
     max_bytes: int
 
 
-class SessionPart(NamedTuple):
-    """The fields of a fetch request that a session decides."""
-
-    session_id: int
-    session_epoch: int
-    topics: list[FetchRequestTopic]
-    forgotten: list[ForgottenTopic]
-
-
 class FollowerFetchSession:
     """The session of one fetcher with one leader. Args: version of its Fetch requests."""
 
@@ -61,17 +53,20 @@ class FollowerFetchSession:
     def incremental(self) -> bool:
         return self._epoch > INITIAL_EPOCH
 
-    def next(self, wanted: Mapping[TopicPartition, PartitionFetch]) -> SessionPart:
-        """Return the fields of a request that asks the leader for these partitions."""
+    def next(self, wanted: Mapping[TopicPartition, PartitionFetch]) -> FetchRequest:
+        """Return a request that asks the leader for these partitions, without its limits."""
+        request = FetchRequest(session_id=self._id, session_epoch=self._epoch)
         if not self.incremental:
             self.asked = dict(wanted)
-            return SessionPart(self._id, self._epoch, _topics(self.asked), [])
+            request.topics = _topics(self.asked)
+            return request
         forgotten = [key for key in self.asked if key not in wanted]
         for key in forgotten:
             del self.asked[key]
         changed = {key: each for key, each in wanted.items() if self.asked.get(key) != each}
         self.asked.update(changed)
-        return SessionPart(self._id, self._epoch, _topics(changed), _forgotten(forgotten))
+        request.topics, request.forgotten_topics = _topics(changed), _forgotten(forgotten)
+        return request
 
     def answered(
         self, error: int, session_id: int, partitions: Collection[TopicPartition]

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.log import TopicPartition
-from zkbroker.protocol.messages import FetchRequest, FetchResponse
+from zkbroker.protocol.messages import FetchResponse
 from zkbroker.protocol.messages.fetch import FetchResponsePartition
 from zkbroker.replica.fetch_session import FollowerFetchSession, PartitionFetch
 from zkbroker.replica.fetching import Connect, FetcherSettings, Followed
@@ -151,18 +151,11 @@ class ReplicaFetcher:
                 asked[each.key] = each
         if not wanted and not (self._session.incremental and self._session.asked):
             return False
-        part = self._session.next(wanted)
-        settings = self._settings
-        request = FetchRequest(
-            replica_id=self._broker_id,
-            max_wait_ms=settings.max_wait_ms if wanted else 0,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.response_max_bytes,
-            session_id=part.session_id,
-            session_epoch=part.session_epoch,
-            topics=part.topics,
-            forgotten_topics=part.forgotten,
-        )
+        request, settings = self._session.next(wanted), self._settings
+        request.replica_id = self._broker_id
+        request.max_wait_ms = settings.max_wait_ms if wanted else 0
+        request.min_bytes = settings.min_bytes
+        request.max_bytes = settings.response_max_bytes
         try:
             response: FetchResponse = self._line.send(request)
         except ZkbrokerError as error:

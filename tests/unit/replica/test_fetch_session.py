@@ -19,14 +19,7 @@ def exchange(
     wanted: dict[TopicPartition, PartitionFetch],
 ) -> tuple[str | None, FetchRequest, dict[TopicPartition, PartitionFetch] | None]:
     """Send a request to the leader's side; return the problem, the request, and what it reads."""
-    part = session.next(wanted)
-    request = FetchRequest(
-        2,
-        session_id=part.session_id,
-        session_epoch=part.session_epoch,
-        topics=part.topics,
-        forgotten_topics=part.forgotten,
-    )
+    request = session.next(wanted)
     try:
         kept = sessions.session(request)
     except ProtocolError as error:
@@ -38,7 +31,7 @@ def exchange(
         for topic in (request.topics if kept is None else kept.topics())
         for each in topic.partitions
     }
-    answered: Any = read if part.session_epoch == 0 else []
+    answered: Any = read if request.session_epoch == 0 else []
     return session.answered(0, 0 if kept is None else kept.id, answered), request, read
 
 
