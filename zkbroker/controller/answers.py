@@ -22,7 +22,6 @@ class BrokerAnswers:
     """Takes answers, in the controller's task.
 
     Args:
-        context: the controller's state.
         on_refused: set when a broker refused a request.
         on_offline: set when a broker reported offline replicas.
     """

@@ -42,13 +42,7 @@ class Partitions:
     """The partitions under one controller's election.
 
     Args:
-        runtime: whose other tasks get their turn in between.
-        context: the controller's state.
-        states: stores decisions.
-        batch: gathers requests.
-        epoch: the controller's epoch.
-        epoch_version: version of `/controller_epoch` since its election.
-        counts: counts elections.
+        epoch_version: version of `/controller_epoch` since the election.
         elected: whether the session in which this controller was elected still lives.
     """
 

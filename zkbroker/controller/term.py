@@ -53,14 +53,9 @@ class ControllerTerm:
     """The work of a controller between its election and its end.
 
     Args:
-        settings: its settings.
         session: a started session.
-        states: stores decisions.
-        channels: the connections to brokers.
         signal: makes a watch that calls `work` with that signal.
-        epoch: the controller's epoch.
         epoch_version: version of `/controller_epoch` since the election.
-        counts: counts elections.
         elected: whether the session of the election still lives.
         last_led_by_others: see `LastLedByOthers`.
     """

@@ -145,11 +145,7 @@ def check_decision(
 
 
 class ControllerRefusal:
-    """Checks requests before they are carried out.
-
-    Args:
-        fence: which controller is obeyed.
-    """
+    """Checks requests before they are carried out."""
 
     def __init__(self, fence: ControllerFence) -> None:
         self._fence = fence

@@ -42,14 +42,7 @@ _SESSION_ERRORS = {
 class ReplicaFetcher:
     """The task that follows one leader.
 
-    Args:
-        broker_id: this broker.
-        leader: the broker to fetch from.
-        number: of this fetcher among those for the leader.
-        connect: makes the connections.
-        settings: how to fetch.
-        runtime: for its task, and its clock.
-        throttle: of this broker as a follower.
+    Args: number is that of this fetcher among those for the leader.
     """
 
     def __init__(

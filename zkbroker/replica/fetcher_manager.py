@@ -20,15 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class FetcherManager:
-    """Copies the partitions that other brokers lead.
-
-    Args:
-        broker_id: this broker.
-        connect: makes the connections.
-        settings: how to fetch.
-        runtime: for the fetchers' tasks, and their clock.
-        throttle: of this broker as a follower.
-    """
+    """Copies the partitions that other brokers lead. Args: throttle is that of a follower."""
 
     def __init__(
         self,

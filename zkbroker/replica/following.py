@@ -10,14 +10,10 @@ from zkbroker.replica.role import NO_EPOCH, NO_LEADER, LocalReplica, Role
 
 
 class Following(Role):
-    """A replica that copies its leader's log.
+    """A replica that copies its leader's log; the leader is negative while none is known.
 
-    Args:
-        replica: whose role it is.
-        state: the controller's decision; its leader is negative while none is known.
-        high_watermark: as the role before it left it.
-        copied_from: the leader that was followed last; -1 if this broker has led since, or has
-            followed none yet.
+    Args: copied_from is the leader that was followed last; -1 if this broker has led since, or has
+        followed none yet.
     """
 
     name = "follower"

@@ -15,11 +15,8 @@ from zkbroker.replica.fetching import Connect, LeaderConnection
 class LeaderRequests:
     """Sends the requests of one fetcher to its leader.
 
-    Args:
-        leader: id of the broker.
-        number: of the fetcher among those for the leader.
-        connect: makes the connections.
-        level: `inter.broker.protocol.version`.
+    Args: number is that of the fetcher among those for the leader; level is
+        `inter.broker.protocol.version`.
     """
 
     def __init__(self, leader: int, number: int, connect: Connect, level: str) -> None:

@@ -42,14 +42,7 @@ class LeaderSettings:
 
 
 class Leadership(Role):
-    """A replica that leads, in one epoch or in several that follow one another.
-
-    Args:
-        replica: whose role it is.
-        state: the controller's decision.
-        high_watermark: as the role before it left it.
-        settings: shared by the leaderships of this broker.
-    """
+    """A replica that leads, in one epoch or in several that follow one another."""
 
     name = "leader"
 

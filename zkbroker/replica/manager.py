@@ -32,7 +32,7 @@ class ReplicaManager:
         broker_id: this broker.
         logs: the started log manager.
         writer: writes the state of leaders to ZooKeeper.
-        fence: which controller is obeyed; shared with the handler of UpdateMetadata.
+        fence: shared with the handler of UpdateMetadata.
         topic_settings: reads the settings of topics before their first logs are created.
         runtime: for tasks, locks and its clock.
         settings: of leaderships.

@@ -37,22 +37,10 @@ from zkbroker.runtime import Runtime
 
 
 class Partition:
-    """One partition's replica on this broker.
-
-    Args:
-        key: which partition.
-        broker_id: this broker.
-        runtime: for its lock, and its clock.
-        settings: of its leaderships.
-    """
+    """One partition's replica on this broker."""
 
     def __init__(
-        self,
-        key: TopicPartition,
-        broker_id: int,
-        *,
-        runtime: Runtime,
-        settings: LeaderSettings,
+        self, key: TopicPartition, broker_id: int, *, runtime: Runtime, settings: LeaderSettings
     ) -> None:
         self.key = key
         self.waiters = Waiters()

@@ -64,15 +64,7 @@ class Subscriber:
 class RoleChanges:
     """Changes the roles of partitions as the controller decides.
 
-    Args:
-        broker_id: this broker.
-        fence: which controller is obeyed.
-        opening: opens the logs.
-        writer: writes the state of leaders to ZooKeeper.
-        fetchers: copy the partitions that other brokers lead.
-        configs: reads the settings of topics before their first logs are created.
-        settings: of leaderships.
-        runtime: for tasks and locks.
+    Args: configs reads the settings of topics before their first logs are created.
     """
 
     def __init__(

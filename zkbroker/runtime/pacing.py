@@ -14,10 +14,7 @@ Item = TypeVar("Item")
 def paced(runtime: Runtime, items: Iterable[Item], every: int = 250) -> Iterator[Item]:
     """Yield the items, and let other tasks run after each `every` of them.
 
-    Args:
-        runtime: whose other tasks run.
-        items: to yield.
-        every: number of items that take a few milliseconds.
+    Args: every is the number of items that take a few milliseconds.
     """
     for count, item in enumerate(items, 1):
         yield item
