@@ -124,7 +124,8 @@ class ReplicaFetcher:
         """Drop the connection, and try these partitions again later over a new one."""
         self._line.disconnect()
         self._session.failed()
-        self.followed.delay_all(waiting)
+        for each in waiting:
+            self.followed.delay(each, "no answer", quietly=True)
 
     # -- fetching
 

@@ -11,7 +11,6 @@ followed, and stays in `failed` until the controller decides again.
 """
 
 import logging
-from collections.abc import Iterable
 
 from zkbroker.errors import CorruptMessage, ErrorCode, NotLeaderForPartition, ZkbrokerError
 from zkbroker.log import TopicPartition
@@ -120,24 +119,6 @@ class FollowedPartitions:
             why,
         )
 
-    def delay_all(self, waiting: Iterable[Followed]) -> None:
-        """Retry later the partitions that got no answer."""
-        for each in waiting:
-            self.delay(each, "no answer", quietly=True)
-
-    def _fail(self, followed: Followed, why: object) -> None:
-        """Stop copying a partition until the controller decides again."""
-        del self.by_key[followed.key]
-        self.failed.add(followed.key)
-        logger.error(
-            "partition not copied until the controller decides again "
-            "partition=%s leader=%d epoch=%d reason=%s",
-            followed.key,
-            self._leader,
-            followed.following.leader_epoch,
-            why,
-        )
-
     def refused(self, followed: Followed, code: int) -> None:
         """Handle an error that the leader answered for a partition."""
         if code == ErrorCode.FENCED_LEADER_EPOCH:
@@ -158,8 +139,17 @@ class FollowedPartitions:
         if isinstance(error, CorruptMessage):
             # The bytes may have been damaged on their way.
             self.delay(followed, error)
-        else:
-            self._fail(followed, error)
+            return
+        del self.by_key[followed.key]
+        self.failed.add(followed.key)
+        logger.error(
+            "partition not copied until the controller decides again "
+            "partition=%s leader=%d epoch=%d reason=%s",
+            followed.key,
+            self._leader,
+            followed.following.leader_epoch,
+            error,
+        )
 
 
 def _name(code: int) -> str:

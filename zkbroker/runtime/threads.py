@@ -40,11 +40,6 @@ class _ThreadTask:
         return self._thread.is_alive()
 
 
-class _ThreadEvent(threading.Event):
-    def wait(self, timeout_s: float | None = None) -> bool:
-        return super().wait(timeout_s)
-
-
 class ThreadsRuntime:
     """Tasks are daemon threads; blocking calls block only their own thread."""
 
@@ -63,7 +58,7 @@ class ThreadsRuntime:
         time.sleep(seconds)
 
     def event(self) -> Event:
-        return _ThreadEvent()
+        return threading.Event()
 
     def lock(self) -> Lock:
         return threading.RLock()
