@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.figures import Growth
+from zkbroker.controller.context import TermSettings
 from zkbroker.controller.partitions import ElectionCounts
-from zkbroker.controller.term import BROKERS, ControllerTerm, TermSettings
+from zkbroker.controller.term import BROKERS, ControllerTerm
 from zkbroker.protocol import ApiKey, RequestHeader, encode_request
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo, prepare_tree

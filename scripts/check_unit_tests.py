@@ -50,7 +50,6 @@ NOTHING_TO_DECIDE = {
     "zkbroker/records/record.py": "data",
     "zkbroker/replica/fetching.py": "data and protocols",
     "zkbroker/replica/reads.py": "data",
-    "zkbroker/runtime/base.py": "protocols",
     "zkbroker/security/principal.py": "data",
     "zkbroker/zookeeper/errors.py": "names of errors",
 }
@@ -169,6 +168,7 @@ TOGETHER = {
     "zkbroker/records/messages.py": "records/test_roundtrip.py",
     "zkbroker/records/output.py": "records/test_append.py",
     "zkbroker/records/payload.py": "records/test_append.py",
+    "zkbroker/runtime/base.py": "runtime/test_runtime.py",
     "zkbroker/runtime/greenlets.py": "runtime/test_runtime.py",
     "zkbroker/runtime/threads.py": "runtime/test_runtime.py",
 }

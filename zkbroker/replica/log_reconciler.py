@@ -33,8 +33,8 @@ from zkbroker.protocol.messages.offset_for_leader_epoch import (
 from zkbroker.replica.fetching import Followed
 from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.leader_requests import LeaderRequests
+from zkbroker.replica.role import NO_EPOCH
 from zkbroker.replica.truncation import (
-    NO_EPOCHS,
     TruncationPoint,
     cut_by_answer,
     cut_without_epochs,
@@ -67,8 +67,8 @@ class LogReconciler:
         for each in paced(self.runtime, due, _PACE):
             try:
                 following = each.following
-                epoch = following.latest_epoch if self.line.knows_epochs else NO_EPOCHS
-                if epoch == NO_EPOCHS:
+                epoch = following.latest_epoch if self.line.knows_epochs else NO_EPOCH
+                if epoch == NO_EPOCH:
                     self._cut(
                         each,
                         cut_without_epochs(following.high_watermark, following.log_end_offset),

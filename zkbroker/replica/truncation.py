@@ -15,11 +15,9 @@ make it necessary to ask again (KIP-279); each answer names a smaller epoch, so 
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from zkbroker.protocol.messages.offset_for_leader_epoch import UNDEFINED_EPOCH, UNDEFINED_OFFSET
-
-NO_EPOCHS: Final = -1
 
 
 class TruncationPoint(NamedTuple):
