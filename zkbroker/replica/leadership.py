@@ -78,13 +78,14 @@ class Leadership(Role):
         self.isr = InSyncReplicas(tuple(state.isr), state.zk_version)
         self.epoch_start = self.log.log_end_offset
         now_ms = replica.runtime.clock_ms()
-        before, self.remote = self.remote, {}
-        for broker in state.replicas:
-            if broker != replica.broker_id:
-                self.remote[broker] = before.get(broker) or RemoteReplica(broker)
-        for remote in self.remote.values():
-            begin = remote.begin_epoch if keep_positions else remote.begin
-            begin(now_ms, in_sync=remote.broker_id in state.isr)
+        before = self.remote if keep_positions else {}
+        self.remote = {
+            broker: before.get(broker) or RemoteReplica(broker)
+            for broker in state.replicas
+            if broker != replica.broker_id
+        }
+        for broker, remote in self.remote.items():
+            remote.begin_epoch(now_ms, in_sync=broker in state.isr)
         self._advance(now_ms)
 
     def low_watermark(self, live: Collection[int]) -> int:

@@ -30,14 +30,8 @@ class RemoteReplica:
     fetched_ms: int = NEVER_MS
     leader_end_at_fetch: int = UNKNOWN_OFFSET
 
-    def begin(self, now_ms: int, *, in_sync: bool) -> None:
-        """Forget the position of an earlier leadership; ISR members count as caught up now."""
-        self.log_end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        self.begin_epoch(now_ms, in_sync=in_sync)
-
     def begin_epoch(self, now_ms: int, *, in_sync: bool) -> None:
-        """Keep the position and restart its lag: the same leader goes on in a new epoch."""
+        """Keep the position and restart its lag; ISR members count as caught up now."""
         self.caught_up_ms = now_ms if in_sync else NEVER_MS
         self.fetched_ms = NEVER_MS
         self.leader_end_at_fetch = UNKNOWN_OFFSET

@@ -5,7 +5,7 @@ from zkbroker.replica.remote import RemoteReplica
 
 def test_replica_lags_after_time_without_catching_up():
     replica = RemoteReplica(2)
-    replica.begin(1000, in_sync=False)
+    replica.begin_epoch(1000, in_sync=False)
     assert replica.lags(10, 1000, 500)
     replica.fetched(10, 0, 10, 2000)
     assert not replica.lags(12, 2400, 500)
@@ -15,7 +15,7 @@ def test_replica_lags_after_time_without_catching_up():
 
 def test_catching_up_to_previous_end_counts_from_previous_fetch():
     replica = RemoteReplica(2)
-    replica.begin(0, in_sync=False)
+    replica.begin_epoch(0, in_sync=False)
     replica.fetched(5, 0, 10, 1000)
     replica.fetched(10, 0, 20, 2000)
     assert replica.caught_up_ms == 1000
@@ -25,8 +25,8 @@ def test_catching_up_to_previous_end_counts_from_previous_fetch():
 
 def test_only_isr_members_start_as_caught_up():
     member, other = RemoteReplica(2), RemoteReplica(3)
-    member.begin(1000, in_sync=True)
-    other.begin(1000, in_sync=False)
+    member.begin_epoch(1000, in_sync=True)
+    other.begin_epoch(1000, in_sync=False)
     assert member.keeps_up(1400, 500)
     assert not other.keeps_up(1000, 500)
     assert member.log_end_offset == -1
