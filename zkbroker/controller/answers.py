@@ -5,6 +5,7 @@ decides when it handles that signal.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,9 @@ from zkbroker.registry.partition_states import Key
 from zkbroker.zookeeper.nodes import Settable
 
 logger = logging.getLogger(__name__)
+
+Answered = Callable[[int, Any], object]
+"""Called with the broker and its answer, in the controller's task."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from zkbroker.controller.requests import Answered
+from zkbroker.controller.answers import Answered
 from zkbroker.errors import ZkbrokerError
 from zkbroker.protocol import ApiKey
 from zkbroker.registry.brokers import BrokerInfo

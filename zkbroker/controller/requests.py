@@ -9,9 +9,10 @@ before everything else, so that followers know where their leaders listen.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
-from zkbroker.controller.answers import BrokerAnswers
+from zkbroker.controller.answers import Answered, BrokerAnswers
+from zkbroker.controller.channel import BrokerChannels
 from zkbroker.controller.context import ControllerContext, LiveBroker, TermSettings
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import inter_broker_version
@@ -40,15 +41,6 @@ from zkbroker.runtime.pacing import paced
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
-Answered = Callable[[int, Any], object]
-"""Called with the broker and its answer, in the controller's task."""
-
-
-class Sender(Protocol):
-    """Sends requests; each broker gets its own in order."""
-
-    def send(self, broker: int, request: Any, version: int, answered: Answered | None) -> None: ...
-
 
 @dataclass(slots=True)
 class RequestBatch:
@@ -58,7 +50,7 @@ class RequestBatch:
     settings: TermSettings
     epoch: int
     answers: BrokerAnswers
-    sender: Sender
+    channels: BrokerChannels
     runtime: Runtime
     _brokers_first: set[int] = field(init=False, default_factory=set)
     _decided: dict[int, dict[Key, LeaderAndIsrPartition]] = field(init=False, default_factory=dict)
@@ -151,7 +143,7 @@ class RequestBatch:
         live = self.context.brokers.get(broker)
         if live is not None:
             addressed = replace(request, broker_epoch=live.epoch)
-            self.sender.send(broker, addressed, self._version(request.api_key), answered)
+            self.channels.send(broker, addressed, self._version(request.api_key), answered)
 
     def _version(self, api_key: ApiKey) -> int:
         return inter_broker_version(self.settings.level, api_key)
