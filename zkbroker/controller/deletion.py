@@ -31,11 +31,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Begun:
-    """A deletion under way. Args: number of its beginning; failed if a broker answered an error."""
+    """A deletion under way; `number` tells it from earlier ones of the same topic."""
 
     number: int
     awaited: set[tuple[Key, int]]
+    """The replicas whose deletion no broker has answered yet."""
     failed: bool = False
+    """Whether a broker answered with an error."""
 
     def awaits(self, broker: int) -> bool:
         return any(each == broker for _, each in self.awaited)

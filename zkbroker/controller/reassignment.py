@@ -140,7 +140,11 @@ class Reassignment:
         dropped = tuple(broker for broker in present if broker not in replicas)
         if dropped or present != replicas:
             if not self.partitions.elect_among(key, replicas, dropped):
-                logger.warning("reassignment waits partition=%s-%d: no new replica may lead", *key)
+                logger.warning(
+                    "reassignment waits partition=%s-%d: a new replica is not in sync, or none may "
+                    "lead",
+                    *key,
+                )
                 return False
             online = self.context.online_replicas(key, replicas)
             self.batch.decided(key, online, replicas=replicas)
