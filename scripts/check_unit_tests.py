@@ -149,7 +149,7 @@ TOGETHER = {
     "zkbroker/log/segments/entries.py": "log/test_segments.py",
     "zkbroker/log/segments/files.py": "log/test_segments.py",
     "zkbroker/log/segments/open_files.py": "log/test_segments.py",
-    "zkbroker/log/segments/rebuilding.py": "log/test_segments.py",
+    "zkbroker/log/segments/indexing.py": "log/test_segments.py",
     "zkbroker/log/segments/replacement.py": "log/test_replace.py",
     "zkbroker/log/segments/segment.py": "log/test_segments.py",
     "zkbroker/log/segments/time_search.py": "log/test_timesearch.py",

@@ -74,7 +74,7 @@ class LogManager:
         self._runtime = get_runtime(runtime)
         self._now_ms = now_ms
         self.fs = fs if fs is not None else FileSystem()
-        self._open_files = OpenFiles(self._runtime, config.open_segments)
+        self._open_files = OpenFiles(self._runtime, self.fs, config.open_segments)
         self._lock = self._runtime.lock()
         self._offline_callbacks: list[Callable[[str, list[TopicPartition], str], None]] = []
         self._settings = TopicSettings(config, defaults, topic_overrides or {})

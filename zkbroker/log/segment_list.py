@@ -205,6 +205,8 @@ class SegmentList:
         old = [each for each in self.all if start <= each.base_offset < end]
         before = [each for each in self.all if each.base_offset < start]
         after = [each for each in self.all if each.base_offset >= end]
+        for segment in segments:
+            segment.suffix = ""
         self._set([*before, *segments, *after])
         due = self._directory.now_ms() + self._config.file_delete_delay_ms
         for segment in old:

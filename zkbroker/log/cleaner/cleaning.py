@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from zkbroker.log import names
 from zkbroker.log.cleaner.copying import Copier, CopyCounts
@@ -179,7 +178,7 @@ class _Pass:
             modified = group[-1].path(names.LOG).stat().st_mtime_ns
             fs = self._log.directory.fs
             for suffix in (names.LOG, names.INDEX, names.TIMEINDEX):
-                fs.set_mtime(cleaned_path(writer.segment, suffix), modified)
+                fs.set_mtime(writer.segment.path(suffix), modified)
         except BaseException:
             writer.abandon()
             raise
@@ -195,12 +194,6 @@ class _Pass:
             on_bytes=self.moved,
         )
         return counting.size
-
-
-def cleaned_path(segment: Segment, suffix: str) -> Path:
-    """Return the path of a segment's file while it is written beside the log."""
-    path = segment.path(suffix)
-    return path.with_name(path.name + names.CLEANED)
 
 
 def clean(

@@ -194,7 +194,7 @@ def _position_before(segment: Segment, position: int) -> int:
     if position <= 0:
         return 0
     try:
-        index = OffsetIndex(segment.fs, segment.path(names.INDEX), segment.base_offset)
+        index = segment.open_index(OffsetIndex)
     except FileNotFoundError:
         return 0
     try:

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,8 @@ from zkbroker.log.producers.transactions import TransactionTracker
 from zkbroker.log.recovery.scan import Cut, cut, scan_segment
 from zkbroker.log.results import LogState
 from zkbroker.log.segments.entries import walk
-from zkbroker.log.segments.index import OffsetIndex, TimeIndex
+from zkbroker.log.segments.index import OffsetIndex
+from zkbroker.log.segments.indexing import Indexer, new_indexes
 from zkbroker.log.segments.replacement import finish_replacement
 from zkbroker.log.segments.segment import Segment
 from zkbroker.log.segments.transaction_index import AbortedTransaction
@@ -193,17 +194,19 @@ def _recover(
         segment = segments[index]
         later = segments[index + 1 :]
         path = segment.path(names.LOG)
-        rebuilt = _IndexBuilder(plan.fs, segment, tracker, led)
-        scan = scan_segment(
-            path,
-            segment.base_offset,
-            next_base=later[0].base_offset if later else None,
-            gaps_allowed=sparse,
-            on_entry=rebuilt.add,
-        )
+        with new_indexes(segment) as indexer:
+            found = _Findings(segment, indexer, tracker, led)
+            scan = scan_segment(
+                path,
+                segment.base_offset,
+                next_base=later[0].base_offset if later else None,
+                gaps_allowed=sparse,
+                on_entry=found.add,
+            )
+            indexer.finish()
         end = scan.next_offset
         segment.size = scan.valid_bytes
-        rebuilt.write()
+        segment.set_aborted(found.aborted)
         sparse = sparse or scan.gaps
         # The offsets of a segment reach to the start of the next one. If some are missing at its
         # end, a compaction removed them, which only touches segments on stable storage.
@@ -230,73 +233,33 @@ def _recover(
     return len(segments) - first, end
 
 
-class _IndexBuilder:
-    """Collects index entries, aborted transactions and leader epochs from a segment's entries."""
+@dataclass(slots=True)
+class _Findings:
+    """What a log keeps of a segment's valid entries besides their bytes."""
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        segment: Segment,
-        tracker: TransactionTracker,
-        led: list[tuple[int, int]],
-    ) -> None:
-        self._fs = fs
-        self._led = led
-        self._segment = segment
-        self._tracker = tracker
-        self._aborted: list[AbortedTransaction] = []
-        self._offsets: list[tuple[int, int]] = []
-        self._times: list[tuple[int, int]] = []
-        self._unindexed = 0
-        self._largest = -1
-        self._at = segment.base_offset
+    segment: Segment
+    indexer: Indexer
+    tracker: TransactionTracker
+    led: list[tuple[int, int]]
+    aborted: list[AbortedTransaction] = field(default_factory=list)
 
     def add(self, position: int, info: EntryInfo) -> None:
         """Add a valid entry."""
         if position == 0:
-            self._segment.first_timestamp = info.base_timestamp
-        if info.max_timestamp > self._largest:
-            self._largest, self._at = info.max_timestamp, info.last_offset
-        if self._unindexed > self._segment.index_interval_bytes:
-            self._offsets.append((info.last_offset, position))
-            self._times.append((self._largest, self._at))
-            self._unindexed = 0
-        self._unindexed += info.size
+            self.segment.first_timestamp = info.base_timestamp
+        self.indexer.add(position, info)
         epoch = info.partition_leader_epoch
-        if info.magic == 2 and epoch > (self._led[-1][0] if self._led else -1):
-            self._led.append((epoch, info.base_offset))
+        if info.magic == 2 and epoch > (self.led[-1][0] if self.led else -1):
+            self.led.append((epoch, info.base_offset))
         if info.is_transactional:
-            aborted = self._tracker.note(info, lambda: self._read(position, info.size))
+            aborted = self.tracker.note(info, lambda: self._read(position, info.size))
             if aborted is not None:
-                self._aborted.append(aborted)
+                self.aborted.append(aborted)
 
     def _read(self, position: int, size: int) -> bytes:
-        with self._segment.path(names.LOG).open("rb") as file:
+        with self.segment.path(names.LOG).open("rb") as file:
             file.seek(position)
             return file.read(size)
-
-    def write(self) -> None:
-        """Write the index files."""
-        segment = self._segment
-        self._times.append((self._largest, self._at))
-        room = 12 * (len(self._offsets) + 2)
-        segment.unlink((names.INDEX, names.TIMEINDEX))
-        offsets = OffsetIndex(
-            self._fs, segment.path(names.INDEX), segment.base_offset, max_bytes=room
-        )
-        for offset, position in self._offsets:
-            offsets.append(offset, position)
-        offsets.trim()
-        offsets.close()
-        times = TimeIndex(
-            self._fs, segment.path(names.TIMEINDEX), segment.base_offset, max_bytes=room
-        )
-        for timestamp, offset in self._times:
-            times.append(timestamp, offset)
-        times.trim()
-        times.close()
-        segment.note_timestamps(self._largest, self._at)
-        segment.set_aborted(self._aborted)
 
 
 def _end_of_segment(segment: Segment) -> int:
@@ -309,7 +272,7 @@ def _end_of_segment(segment: Segment) -> int:
         return segment.base_offset
     position = 0
     try:
-        index = OffsetIndex(segment.fs, segment.path(names.INDEX), segment.base_offset)
+        index = segment.open_index(OffsetIndex)
         try:
             if index.last_entry is not None and 0 < index.last_entry[1] < segment.size:
                 position = index.last_entry[1]

@@ -81,66 +81,40 @@ class SegmentFiles:
         self.fs.close(self.fd)
 
 
-class AppendedFile:
-    """A file that is rarely appended to; made by `AppendedFiles`."""
-
-    __slots__ = ("_files", "fd", "fs", "path")
-
-    def __init__(self, files: "AppendedFiles", fs: FileSystem, path: Path) -> None:
-        self._files = files
-        self.fs = fs
-        self.path = path
-        self.fd = -1
-
-    def append(self, data: bytes) -> None:
-        """Write at the end of the file, which is created if it does not exist.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        self._files.append(self, data)
-
-    def close(self) -> None:
-        """Close the file if it is open: its path is about to name another file, or none."""
-        self._files.close(self)
-
-
 class AppendedFiles:
     """Files that are rarely appended to: the most recently used ones stay open.
 
     Args:
+        fs: the file system.
         lock: held during each write, so that no file is closed meanwhile.
         limit: how many stay open.
     """
 
-    def __init__(self, lock: Lock, limit: int) -> None:
+    def __init__(self, fs: FileSystem, lock: Lock, limit: int) -> None:
+        self._fs = fs
         self._lock = lock
         self._limit = limit
-        self._open: OrderedDict[AppendedFile, None] = OrderedDict()
+        self._open: OrderedDict[Path, int] = OrderedDict()
 
-    def file(self, fs: FileSystem, path: Path) -> AppendedFile:
-        """Return the file of a path; it is opened at its first write."""
-        return AppendedFile(self, fs, path)
+    def append(self, path: Path, data: bytes) -> None:
+        """Write at the end of a file, which is created if it does not exist.
 
-    def append(self, file: AppendedFile, data: bytes) -> None:
-        """See `AppendedFile.append`."""
+        Raises:
+            OSError: the disk failed.
+        """
         with self._lock:
-            if file.fd >= 0:
-                self._open.move_to_end(file)
+            if path in self._open:
+                self._open.move_to_end(path)
             else:
                 if len(self._open) >= self._limit:
-                    self._close(next(iter(self._open)))
-                file.fd = file.fs.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-                self._open[file] = None
-            file.fs.write_all(file.fd, data)
+                    _, oldest = self._open.popitem(last=False)
+                    self._fs.close(oldest)
+                self._open[path] = self._fs.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self._fs.write_all(self._open[path], data)
 
-    def close(self, file: AppendedFile) -> None:
-        """See `AppendedFile.close`."""
+    def close(self, path: Path) -> None:
+        """Close a file if it is open: its path is about to name another file, or none."""
         with self._lock:
-            if file.fd >= 0:
-                self._close(file)
-
-    def _close(self, file: AppendedFile) -> None:
-        del self._open[file]
-        file.fs.close(file.fd)
-        file.fd = -1
+            fd = self._open.pop(path, None)
+            if fd is not None:
+                self._fs.close(fd)

@@ -21,7 +21,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
+from typing import TypeVar
 
+from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 
 _INT32_MAX = 2**31 - 1
@@ -32,6 +34,8 @@ _GUESSES = 4
 
 
 class _SparseIndex:
+    suffix: str
+    """Of its file's name."""
     entry: Struct
 
     def __init__(
@@ -221,6 +225,7 @@ class _SparseIndex:
 class OffsetIndex(_SparseIndex):
     """Maps offsets to file positions."""
 
+    suffix = names.INDEX
     entry = Struct(">ii")
 
     @property
@@ -267,6 +272,7 @@ class OffsetIndex(_SparseIndex):
 class TimeIndex(_SparseIndex):
     """Maps timestamps to offsets."""
 
+    suffix = names.TIMEINDEX
     entry = Struct(">qi")
 
     @property
@@ -295,3 +301,6 @@ class TimeIndex(_SparseIndex):
         """
         at = self._count_below(0, timestamp)
         return self._base_offset + (self._at(at - 1)[1] + 1 if at else 0)
+
+
+Index = TypeVar("Index", OffsetIndex, TimeIndex)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from zkbroker.log.fs import FileSystem
 from zkbroker.log.segments.files import AppendedFiles, SegmentFiles
 from zkbroker.log.segments.segment import Segment
-from zkbroker.runtime import Lock, Runtime
+from zkbroker.runtime import Runtime
 
 _TRANSACTION_INDEXES: Final = 64
 
@@ -19,17 +20,13 @@ _TRANSACTION_INDEXES: Final = 64
 class OpenFiles:
     """The open files of closed segments: the most recently used ones stay open."""
 
-    def __init__(self, runtime: Runtime, limit: int) -> None:
-        self._lock = runtime.guard()
-        self.transaction_indexes = AppendedFiles(runtime.guard(), _TRANSACTION_INDEXES)
+    def __init__(self, runtime: Runtime, fs: FileSystem, limit: int) -> None:
+        self.lock = runtime.guard()
+        """Guards every count of holders."""
+        self.transaction_indexes = AppendedFiles(fs, runtime.guard(), _TRANSACTION_INDEXES)
         """The transaction indexes of segments that are written."""
         self._limit = limit
         self._recent: OrderedDict[int, Segment] = OrderedDict()
-
-    @property
-    def lock(self) -> Lock:
-        """The lock that guards every count of holders."""
-        return self._lock
 
     def acquire(self, segment: Segment) -> SegmentFiles:
         """Open a segment's files if needed, and hold them; the caller releases them.
@@ -37,10 +34,10 @@ class OpenFiles:
         Raises:
             OSError: they cannot be opened.
         """
-        with self._lock:
+        with self.lock:
             files = segment.files
             if files is None:
-                files = segment.files = segment.open_for_read(self._lock)
+                files = segment.files = segment.open_for_read(self.lock)
                 self._add(segment)
             elif id(segment) in self._recent:
                 self._recent.move_to_end(id(segment))
@@ -58,7 +55,7 @@ class OpenFiles:
 
     def add(self, segment: Segment) -> None:
         """Take over the hold that a segment has on its own open files."""
-        with self._lock:
+        with self.lock:
             self._add(segment)
 
     def _add(self, segment: Segment) -> None:
@@ -70,7 +67,7 @@ class OpenFiles:
     def forget(self, segment: Segment) -> None:
         """Release the hold on a segment that leaves its log."""
         segment.close_aborted()
-        with self._lock:
+        with self.lock:
             self._recent.pop(id(segment), None)
             _drop(segment)
 

@@ -25,7 +25,7 @@ from zkbroker.errors import CorruptMessage, StorageError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.segments.entries import walk
-from zkbroker.log.segments.index import OffsetIndex, TimeIndex
+from zkbroker.log.segments.indexing import new_indexes
 from zkbroker.log.segments.segment import Segment
 from zkbroker.log.segments.transaction_index import AbortedTransaction, encode_index
 from zkbroker.records import iter_entries
@@ -61,32 +61,18 @@ class SegmentWriter:
         self.segment = Segment(
             fs, directory, base_offset, index_interval_bytes=index_interval_bytes
         )
+        self.segment.suffix = names.CLEANED
         self.next_offset = base_offset
         """The offset after the last message."""
         self._fs = fs
-        self._largest, self._at = -1, base_offset
-        self._unindexed = 0
         self._aborted: list[AbortedTransaction] = []
         with contextlib.ExitStack() as opened:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-            for suffix in names.INDEX_SUFFIXES:
-                with contextlib.suppress(FileNotFoundError):
-                    fs.unlink(self._path(suffix))
-            self._fd = fs.open(self._path(names.LOG), flags)
+            self.segment.unlink((names.TXNINDEX,))
+            self._fd = fs.open(self.segment.path(names.LOG), flags)
             opened.callback(fs.close, self._fd)
-            self._offsets = OffsetIndex(
-                fs, self._path(names.INDEX), base_offset, max_bytes=index_max_bytes
-            )
-            opened.callback(self._offsets.close)
-            self._times = TimeIndex(
-                fs, self._path(names.TIMEINDEX), base_offset, max_bytes=index_max_bytes
-            )
-            opened.callback(self._times.close)
+            self._indexer = opened.enter_context(new_indexes(self.segment, index_max_bytes))
             self._opened = opened.pop_all()
-
-    def _path(self, suffix: str) -> Path:
-        path = self.segment.path(suffix)
-        return path.with_name(path.name + names.CLEANED)
 
     @property
     def size(self) -> int:
@@ -110,13 +96,7 @@ class SegmentWriter:
             if info.base_offset < self.next_offset:
                 raise ValueError(f"offset {info.base_offset} is below {self.next_offset}")
             self.next_offset = info.last_offset + 1
-            if info.max_timestamp > self._largest:
-                self._largest, self._at = info.max_timestamp, info.last_offset
-            if self._unindexed > self.segment.index_interval_bytes:
-                self._offsets.append(info.last_offset, self.size + info.position)
-                self._times.append(self._largest, self._at)
-                self._unindexed = 0
-            self._unindexed += info.size
+            self._indexer.add(self.size + info.position, info)
             written = info.position + info.size
         if written != len(view):
             raise ValueError("the last entry is not whole")
@@ -133,14 +113,12 @@ class SegmentWriter:
         Raises:
             OSError: the disk failed.
         """
-        self._times.append(self._largest, self._at)
-        self._offsets.trim()
-        self._times.trim()
+        self._indexer.finish()
         if self._aborted:
-            self._fs.write_file(self._path(names.TXNINDEX), encode_index(self._aborted))
+            index = self.segment.path(names.TXNINDEX)
+            self._fs.write_file(index, encode_index(self._aborted))
         self._fs.fsync(self._fd)
         self._opened.close()
-        self.segment.note_timestamps(self._largest, self._at)
         self.segment.aborted = self._aborted
 
     def abandon(self) -> None:
@@ -148,7 +126,7 @@ class SegmentWriter:
         self._opened.close()
         for suffix in names.SEGMENT_SUFFIXES:
             with contextlib.suppress(OSError):
-                self._fs.unlink(self._path(suffix))
+                self._fs.unlink(self.segment.path(suffix))
 
 
 def commit_plan(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:

@@ -10,15 +10,16 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 from zkbroker.errors import CorruptMessage
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.segments.entries import find_entry, first_offset, first_timestamp, traits, walk
-from zkbroker.log.segments.files import AppendedFile, AppendedFiles, SegmentFiles
-from zkbroker.log.segments.index import OffsetIndex, TimeIndex
-from zkbroker.log.segments.rebuilding import fill_indexes, has_timestamps, rebuild_indexes
+from zkbroker.log.segments.files import AppendedFiles, SegmentFiles
+from zkbroker.log.segments.index import Index, OffsetIndex, TimeIndex
+from zkbroker.log.segments.indexing import Indexer, has_timestamps, new_indexes
 from zkbroker.log.segments.transaction_index import AbortedTransaction, encode_index
 from zkbroker.records import PreparedSet
 from zkbroker.runtime import Lock
@@ -54,9 +55,9 @@ class Segment:
 
         The list is appended to, or replaced: a reader must take it once.
         """
-        self._aborted_file: AppendedFile | None = None
+        self._transaction_indexes: AppendedFiles | None = None
         self.suffix = ""
-        """Suffix of the file names once the segment has left the log."""
+        """Suffix of the file names while the segment is not, or no longer, in the log."""
         self._max_timestamp: int | None = None
         self._offset_of_max = base_offset
         self._unindexed_bytes = 0
@@ -76,6 +77,14 @@ class Segment:
         for suffix in suffixes:
             with contextlib.suppress(FileNotFoundError):
                 self.fs.unlink(self.path(suffix))
+
+    def open_index(self, kind: type[Index], max_bytes: int | None = None) -> Index:
+        """Open an index: to write it, with a pre-allocated size, or read-only.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        return kind(self.fs, self.path(kind.suffix), self.base_offset, max_bytes=max_bytes)
 
     # Writing
 
@@ -100,20 +109,15 @@ class Segment:
         """
         complete = self.path(names.INDEX).exists() and self.path(names.TIMEINDEX).exists()
         fd = self.fs.open(self.path(names.LOG), os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        offsets = None
-        try:
+        with contextlib.ExitStack() as opened:
+            opened.callback(self.fs.close, fd)
             if reserve_bytes > self.size:
                 self.fs.reserve(fd, reserve_bytes)
-            base, room = self.base_offset, index_max_bytes
-            offsets = OffsetIndex(self.fs, self.path(names.INDEX), base, max_bytes=room)
-            times = TimeIndex(self.fs, self.path(names.TIMEINDEX), base, max_bytes=room)
-        except OSError:
-            if offsets is not None:
-                offsets.close()
-            self.fs.close(fd)
-            raise
+            offsets = opened.enter_context(closing(self.open_index(OffsetIndex, index_max_bytes)))
+            times = self.open_index(TimeIndex, index_max_bytes)
+            opened.pop_all()
         self.files = SegmentFiles(self.fs, lock, fd, offsets, times)
-        self._aborted_file = transaction_indexes.file(self.fs, self.path(names.TXNINDEX))
+        self._transaction_indexes = transaction_indexes
         self._reserved = reserve_bytes > self.size
         if self.size and (not complete or (not times.count and has_timestamps(fd, self.size))):
             self._fill_indexes(fd, offsets, times)
@@ -201,9 +205,9 @@ class Segment:
         Raises:
             OSError: the index could not be written.
         """
-        assert self._aborted_file is not None
+        assert self._transaction_indexes is not None
         self.aborted.append(transaction)
-        self._aborted_file.append(encode_index([transaction]))
+        self._transaction_indexes.append(self.path(names.TXNINDEX), encode_index([transaction]))
 
     def truncate_to(self, files: SegmentFiles, offset: int) -> int:
         """Cut off every entry of the active segment that ends at or after an offset.
@@ -257,23 +261,19 @@ class Segment:
 
     def close_aborted(self) -> None:
         """Close the transaction index if it is open."""
-        if self._aborted_file is not None:
-            self._aborted_file.close()
+        if self._transaction_indexes is not None:
+            self._transaction_indexes.close(self.path(names.TXNINDEX))
 
     def _fill_indexes(self, fd: int, offsets: OffsetIndex, times: TimeIndex) -> None:
         offsets.clear()
         times.clear()
-        base, interval = self.base_offset, self.index_interval_bytes
-        self.note_timestamps(*fill_indexes(fd, self.size, base, offsets, times, interval))
+        Indexer(self, offsets, times).fill(fd)
 
     def _rebuild_indexes(self, fd: int, reason: str) -> None:
-        offsets, times = self.path(names.INDEX), self.path(names.TIMEINDEX)
-        logger.warning("index rebuilt file=%s reason=%s", offsets, reason)
-        self.unlink((names.INDEX, names.TIMEINDEX))
-        newest = rebuild_indexes(
-            self.fs, fd, self.size, self.base_offset, offsets, times, self.index_interval_bytes
-        )
-        self.note_timestamps(*newest)
+        logger.warning("index rebuilt file=%s reason=%s", self.path(names.INDEX), reason)
+        with new_indexes(self) as indexer:
+            indexer.fill(fd)
+            indexer.finish()
 
     def note_timestamps(self, largest: int, offset: int) -> None:
         """Set the largest timestamp (ms, -1 for none) and an offset at which it was reached."""
@@ -313,7 +313,7 @@ class Segment:
         return SegmentFiles(self.fs, lock, fd, offsets, lambda: self._open_times(fd))
 
     def _open_offsets(self) -> OffsetIndex:
-        offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset)
+        offsets = self.open_index(OffsetIndex)
         last = offsets.last_entry
         if last is not None and not (0 < last[1] < self.size and last[0] >= self.base_offset):
             offsets.close()
@@ -322,14 +322,14 @@ class Segment:
 
     def _open_times(self, fd: int) -> TimeIndex:
         try:
-            times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
+            times = self.open_index(TimeIndex)
             if times.count or not has_timestamps(fd, self.size):
                 return times
             times.close()
             raise CorruptMessage("the time index is empty, but the log has timestamps")
         except (FileNotFoundError, CorruptMessage) as error:
             self._rebuild_indexes(fd, str(error))
-            return TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
+            return self.open_index(TimeIndex)
 
     def find(self, files: SegmentFiles, offset: int) -> tuple[int, int] | None:
         """Return (position, size in bytes) of the first entry that ends at or after an offset.
