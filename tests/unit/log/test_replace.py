@@ -5,7 +5,7 @@ import pytest
 from tests.support.logs import EagerRuntime, append, read_all, reopened_log, start_log, started_log
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
-from zkbroker.log import FileSystem
+from zkbroker.log import FileSystem, names
 from zkbroker.log.replacing import replace_segments, segment_writer
 from zkbroker.log.segments.replacement import PLAN
 from zkbroker.records import iter_entries
@@ -68,10 +68,10 @@ def replace(log, end, kept):
     replace_segments(log, old, writers)
 
 
-def every_third(log):
+def every_third(log, start=0):
     end = log.segments[-1].base_offset
     kept = []
-    for offset in range(0, end, 3):
+    for offset in range(start, end, 3):
         data = log.read_bytes(offset, 1, end=log.log_end_offset)
         entry = next(iter_entries(data))
         kept.append(data[entry.position : entry.position + entry.size])
@@ -177,6 +177,24 @@ def test_finished_plan_is_not_repeated_after_power_cut(tmp_path, seed):
     with reopened_log(tmp_path / "after", **settings) as log:
         assert read_all(log) == found
     fs.close_all()
+
+
+def test_files_of_new_segments_are_on_stable_storage(tmp_path):
+    # Recovery reads nothing below the recovery point, so no torn index would be noticed there.
+    fs = PowerCutFileSystem(tmp_path, tmp_path / "after", seed=0)
+    settings = {**SETTINGS, "index_interval_bytes": 0, "runtime": EagerRuntime()}
+    manager, log = start_log(tmp_path, fs=fs, **settings)
+    fill(log)
+    replace(log, *every_third(log, start=2))
+    stored = fs.model.current[log.path.name].current
+    paths = [
+        segment.path(suffix)
+        for segment in log.segments[:-1]
+        for suffix in (names.LOG, names.INDEX, names.TIMEINDEX)
+    ]
+    assert all(path.stat().st_size for path in paths)
+    assert [path.name for path in paths if stored[path.name].stable != path.read_bytes()] == []
+    manager.close()
 
 
 def test_unfinished_replacement_takes_log_offline(tmp_path):

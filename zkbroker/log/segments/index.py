@@ -125,6 +125,10 @@ class _SparseIndex:
             self._capacity = self.count
             self.writable = False
 
+    def sync(self) -> None:
+        """Make the file stable, as far as it is written."""
+        self._fs.fsync(self._fd)
+
     def close(self) -> None:
         """Close the file as it is."""
         if self._fd >= 0:

@@ -66,6 +66,15 @@ class Indexer:
         self._offsets.trim()
         self._times.trim()
 
+    def sync(self) -> None:
+        """Make both indexes stable.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._offsets.sync()
+        self._times.sync()
+
 
 @contextmanager
 def new_indexes(segment: "Segment", max_bytes: int | None = None) -> Iterator[Indexer]:

@@ -118,6 +118,8 @@ class SegmentWriter:
             index = self.segment.path(names.TXNINDEX)
             self._fs.write_file(index, encode_index(self._aborted))
         self._fs.fsync(self._fd)
+        # Recovery verifies nothing here: a torn index would hide messages from searches by time.
+        self._indexer.sync()
         self._opened.close()
         self.segment.aborted = self._aborted
 
