@@ -94,7 +94,7 @@ class LogCleaner:
         """Use new settings; a running pass finishes with those it began with."""
         self._config = config
         self._settings = _pass_settings(config)
-        self._throttle.set_rate(config.cleaner_bytes_per_s)
+        self._throttle.bytes_per_s = config.cleaner_bytes_per_s
         if self._tasks and not self._stopping.is_set():
             self.start()
 
@@ -128,7 +128,7 @@ class LogCleaner:
         part = self._take_dirtiest()
         if part is None:
             return None
-        log = part.log
+        log, stats = part.log, None
         try:
             stats = clean(
                 part,
@@ -139,21 +139,20 @@ class LogCleaner:
             )
         except CleaningAborted as reason:
             logger.info("pass ended early partition=%s reason=%s", log.topic_partition, reason)
-            return CleanStats(part.first_dirty, part.first_dirty)
         except StorageError as error:
             logger.warning("log not compacted partition=%s error=%s", log.topic_partition, error)
             if log.offline is None:
                 self._uncleanable[log] = str(error)
-            return CleanStats(part.first_dirty, part.first_dirty)
         except Exception as error:
             logger.exception(
                 "log cannot be compacted until the restart partition=%s", log.topic_partition
             )
             self._uncleanable[log] = repr(error)
-            return CleanStats(part.first_dirty, part.first_dirty)
         finally:
             with self._lock:
                 self._busy.discard(log.topic_partition)
+        if stats is None:
+            return CleanStats(part.first_dirty, part.first_dirty)
         self._count(stats)
         return stats
 

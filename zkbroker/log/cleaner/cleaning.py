@@ -98,7 +98,7 @@ class _Pass:
         self._pace = Pace() if settings.paced else None
         self._stopping = stopping
         self.stats = CleanStats(start_offset=part.first_dirty)
-        self._map = OffsetMap(
+        self.offsets = OffsetMap(
             settings.map_bytes, settings.load_factor, offsets=max(part.end - part.first_dirty, 0)
         )
 
@@ -126,20 +126,16 @@ class _Pass:
         """Fill the map; returns the offset up to which it is complete."""
         part, stats = self._part, self.stats
         map_segments(
-            self._map,
+            self.offsets,
             self._log.segments,
             part.first_dirty,
             part.end,
             io_bytes=self._settings.io_bytes,
             on_bytes=self.moved,
         )
-        stats.keys, stats.map_bytes = self._map.keys, self._map.memory_bytes
-        stats.end_offset = max(self._map.end_offset, part.first_dirty)
+        stats.keys, stats.map_bytes = self.offsets.keys, self.offsets.memory_bytes
+        stats.end_offset = max(self.offsets.end_offset, part.first_dirty)
         return stats.end_offset
-
-    def close(self) -> None:
-        """Free the map's memory."""
-        self._map.close()
 
     def horizon_ms(self) -> int:
         """Return the time since which records without a value stay."""
@@ -155,45 +151,33 @@ class _Pass:
         self.stats.bytes_before = sum(each.size for each in segments)
         return group_segments(segments, self._part.end, self._log.config)
 
-    def copier(self, end: int) -> Copier:
+    def copier(self, end: int, horizon_ms: int) -> Copier:
         segments = self._log.segments
-        transactions = PassTransactions(
-            aborted_between(segments, segments[0].base_offset, self._part.end)
+        aborted = aborted_between(segments, segments[0].base_offset, self._part.end)
+        return Copier(
+            map=self.offsets,
+            end=end,
+            horizon_ms=horizon_ms,
+            transactions=PassTransactions(aborted),
+            producers=self._log.producers.last_records(),
+            counts=self.stats.copied,
+            io_bytes=self._settings.io_bytes,
+            on_bytes=self.moved,
         )
-        producers = self._log.producers.last_records()
-        return Copier(self._map, end, transactions, producers, self.stats.copied)
 
-    def write(self, copier: Copier, group: list[Segment], horizon_ms: int) -> SegmentWriter:
+    def write(self, copier: Copier, group: list[Segment]) -> SegmentWriter:
         """Write the compacted segment of a group beside the log."""
         writer = segment_writer(self._log, group[0].base_offset)
         try:
-            copier.copy(
-                group,
-                writer,
-                horizon_ms=horizon_ms,
-                io_bytes=self._settings.io_bytes,
-                on_bytes=self.moved,
-            )
+            copier.copy(group, writer)
             writer.finish()
             modified = group[-1].path(names.LOG).stat().st_mtime_ns
-            fs = self._log.directory.fs
             for suffix in (names.LOG, names.INDEX, names.TIMEINDEX):
-                fs.set_mtime(writer.segment.path(suffix), modified)
+                self._log.directory.fs.set_mtime(writer.segment.path(suffix), modified)
         except BaseException:
             writer.abandon()
             raise
         return writer
-
-    def count(self, copier: Copier, group: list[Segment], horizon_ms: int) -> int:
-        counting = _Counting()
-        copier.copy(
-            group,
-            counting,
-            horizon_ms=horizon_ms,
-            io_bytes=self._settings.io_bytes,
-            on_bytes=self.moved,
-        )
-        return counting.size
 
 
 def clean(
@@ -233,12 +217,12 @@ def clean(
             end = offload(run.map)
             horizon_ms = offload(run.horizon_ms)
             groups = offload(run.groups, end)
-            copier = run.copier(end)
+            copier = run.copier(end, horizon_ms)
             if groups:
                 drop_snapshots_below(log, part.end_of(groups[-1][-1]))
             for group in groups:
-                copier.remember(log.producers.last_records())
-                writer = offload(run.write, copier, group, horizon_ms)
+                copier.producers = log.producers.last_records()
+                writer = offload(run.write, copier, group)
                 try:
                     run.check()
                     replace_segments(log, group, [writer], truncations=part.truncations)
@@ -248,7 +232,7 @@ def clean(
                 stats.segments_after += 1
                 stats.bytes_after += writer.size
     finally:
-        offload(run.close)
+        offload(run.offsets.close)
     directory.save_cleaned(
         log.topic_partition,
         lambda: end if log.truncations == part.truncations and log.offline is None else None,
@@ -278,16 +262,17 @@ def dry_run(part: Cleanable, settings: PassSettings) -> CleanStats:
         StorageError: the disk failed.
     """
     started = time.monotonic()
-    run = _Pass(part, settings, None, lambda: False)
+    run, counting = _Pass(part, settings, None, lambda: False), _Counting()
     try:
         with part.log.directory.storage():
             end = run.map()
             horizon_ms = run.horizon_ms()
-            copier = run.copier(end)
+            copier = run.copier(end, horizon_ms)
             for group in run.groups(end):
-                run.stats.bytes_after += run.count(copier, group, horizon_ms)
+                copier.copy(group, counting)
                 run.stats.segments_after += 1
     finally:
-        run.close()
+        run.offsets.close()
+    run.stats.bytes_after = counting.size
     run.stats.seconds = time.monotonic() - started
     return run.stats

@@ -8,7 +8,7 @@ Invariant: the last sequence and epoch of every producer can still be read from 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from zkbroker.errors import CorruptMessage
@@ -47,66 +47,44 @@ class CopyCounts:
     records_kept: int = 0
 
 
+@dataclass(slots=True, kw_only=True)
 class Copier:
     """Copies the entries of segments, in the log's order.
 
     Args:
-        offsets: the map.
+        map: the offsets of keys.
         end: entries from this offset on were not mapped.
+        horizon_ms: segments last written after this keep records without a value, and markers.
         transactions: of the pass.
         producers: the remembered ones.
         counts: the pass is added to these.
+        io_bytes: how much to read or write at once.
+        on_bytes: called with the size of each read and write, and with 0 between steps.
     """
 
-    def __init__(
-        self,
-        offsets: OffsetMap,
-        end: int,
-        transactions: PassTransactions,
-        producers: LastRecords,
-        counts: CopyCounts,
-    ) -> None:
-        self._map = offsets
-        self._end = end
-        self._transactions = transactions
-        self._producers = producers
-        self._counts = counts
-        self._keep_deletes = True
-        self._target: Target | None = None
-        self._on_bytes: Callable[[int], None] = lambda _: None
-        self._out = bytearray()
-        self._room = 0
+    map: OffsetMap
+    end: int
+    horizon_ms: int
+    transactions: PassTransactions
+    producers: LastRecords
+    counts: CopyCounts
+    io_bytes: int
+    on_bytes: Callable[[int], None]
+    _target: Target = field(init=False)
+    _keep_deletes: bool = field(init=False)
+    _out: bytearray = field(init=False, default_factory=bytearray)
 
-    def remember(self, producers: LastRecords) -> None:
-        """Use the present state of the producers from now on."""
-        self._producers = producers
-
-    def copy(
-        self,
-        segments: Sequence[Segment],
-        target: Target,
-        *,
-        horizon_ms: int,
-        io_bytes: int,
-        on_bytes: Callable[[int], None],
-    ) -> None:
-        """Copy neighbouring segments into one.
-
-        Args:
-            segments: ascending.
-            target: receives the entries that stay.
-            horizon_ms: segments last written after this keep records without a value, and markers.
-            io_bytes: how much to read or write at once.
-            on_bytes: called with the size of each read and write, and with 0 between steps.
+    def copy(self, segments: Sequence[Segment], target: Target) -> None:
+        """Copy neighbouring segments, ascending, into one.
 
         Raises:
             CorruptMessage: an entry is damaged.
             OSError: the disk failed.
         """
-        self._target, self._on_bytes, self._room = target, on_bytes, io_bytes
+        self._target = target
         for segment in segments:
-            self._keep_deletes = segment.modified_ms() > horizon_ms
-            read_segment(segment, self, io_bytes=io_bytes, on_bytes=on_bytes)
+            self._keep_deletes = segment.modified_ms() > self.horizon_ms
+            read_segment(segment, self.take, io_bytes=self.io_bytes, on_bytes=self.on_bytes)
         self._write()
 
     def take(self, block: Data) -> int:
@@ -128,14 +106,14 @@ class Copier:
     def _judge(self, block: Data, entry: EntryInfo) -> bytes | bytearray | memoryview:
         part = memoryview(block)[entry.position : entry.position + entry.size]
         if entry.is_control:
-            needed, aborted = self._transactions.end(entry, part)
-            if aborted is not None and self._target is not None:
+            needed, aborted = self.transactions.end(entry, part)
+            if aborted is not None:
                 self._target.add_aborted(aborted)
             if needed or (self._keep_deletes and entry.record_count):
                 return part
             return self._emptied(entry)
-        if entry.is_transactional and self._transactions.is_aborted(entry):
-            self._counts.records_seen += entry.record_count
+        if entry.is_transactional and self.transactions.is_aborted(entry):
+            self.counts.records_seen += entry.record_count
             return self._emptied(entry)
         if entry.magic == 2:
             return self._batch(block, entry)
@@ -166,7 +144,7 @@ class Copier:
         return wrapped(found.data, own, shift)
 
     def _emptied(self, entry: EntryInfo) -> bytes | bytearray:
-        known = self._producers.get(entry.producer_id)
+        known = self.producers.get(entry.producer_id)
         if known is None:
             return b""
         epoch, last_data = known
@@ -175,29 +153,27 @@ class Copier:
             if last_data is None
             else entry.last_offset == last_data
         )
-        if not last:
-            return b""
-        return empty_batch(entry)
+        return empty_batch(entry) if last else b""
 
     def _filter(self, data: Data, at: int, *, alone: bool, shift: int = 0) -> Filtered:
-        return self._map.filter(
-            data, at, end=self._end, keep_deletes=self._keep_deletes, shift=shift, alone=alone
+        return self.map.filter(
+            data, at, end=self.end, keep_deletes=self._keep_deletes, shift=shift, alone=alone
         )
 
     def _count(self, found: Filtered) -> None:
-        self._counts.records_kept += found.kept
-        self._counts.records_seen += found.seen
+        self.counts.records_kept += found.kept
+        self.counts.records_seen += found.seen
 
     # Output
 
     def _put(self, data: bytes | bytearray | memoryview) -> None:
         self._out += data
-        if len(self._out) >= self._room:
+        if len(self._out) >= self.io_bytes:
             self._write()
 
     def _write(self) -> None:
-        if self._out and self._target is not None:
-            self._on_bytes(len(self._out))
+        if self._out:
+            self.on_bytes(len(self._out))
             self._target.append(self._out)
             self._out = bytearray()
 

@@ -5,6 +5,7 @@ records without a key. So no record is removed in favour of one that is itself d
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from zkbroker.log.cleaner.offset_map import OffsetMap
 from zkbroker.log.cleaner.reading import read_segment
@@ -15,25 +16,19 @@ from zkbroker.records import EntryInfo, PartialEntry, verify_entry
 from zkbroker.records.entries import Data
 
 
+@dataclass(frozen=True, slots=True)
 class Mapper:
-    """Maps the entries of segments, in the log's order.
+    """Maps the entries of segments from the offset `start` on, in the log's order."""
 
-    Args:
-        offsets: the map.
-        start: first offset to be mapped.
-        transactions: their state at the start.
-    """
-
-    def __init__(self, offsets: OffsetMap, start: int, transactions: PassTransactions) -> None:
-        self._map = offsets
-        self._start = start
-        self._transactions = transactions
+    map: OffsetMap
+    start: int
+    transactions: PassTransactions
 
     def take(self, block: Data) -> int:
         position = 0
-        while not self._map.full:
-            position = self._map.note(block, position, start=self._start, alone=False)
-            if self._map.full:
+        while not self.map.full:
+            position = self.map.note(block, position, start=self.start, alone=False)
+            if self.map.full:
                 break
             try:
                 entry = verify_entry(block, position)
@@ -44,22 +39,22 @@ class Mapper:
         return -1
 
     def _note(self, block: Data, entry: EntryInfo) -> None:
-        start = self._start
+        start = self.start
         if entry.is_control:
             part = memoryview(block)[entry.position : entry.position + entry.size]
-            self._transactions.end(entry, part)
+            self.transactions.end(entry, part)
             if entry.last_offset >= start:
-                self._map.see(entry.last_offset)
-        elif entry.is_transactional and self._transactions.is_aborted(entry):
+                self.map.see(entry.last_offset)
+        elif entry.is_transactional and self.transactions.is_aborted(entry):
             if entry.last_offset >= start:
-                self._map.see(entry.last_offset)
+                self.map.see(entry.last_offset)
         elif not entry.codec:
-            self._map.note(block, entry.position, start=start, alone=True)
+            self.map.note(block, entry.position, start=start, alone=True)
         elif entry.magic == 2:
-            self._map.note(plain_batch(block, entry), 0, start=start, alone=True)
+            self.map.note(plain_batch(block, entry), 0, start=start, alone=True)
         else:
             inner, shift = inner_set(block, entry)
-            self._map.note(inner, 0, start=start, shift=shift, alone=False)
+            self.map.note(inner, 0, start=start, shift=shift, alone=False)
 
 
 def map_segments(
@@ -90,7 +85,7 @@ def map_segments(
     following = [segment.base_offset for segment in segments[1:]]
     for segment, behind in zip(segments, following, strict=False):
         if behind > start and segment.base_offset < end:
-            read_segment(segment, mapper, io_bytes=io_bytes, on_bytes=on_bytes)
+            read_segment(segment, mapper.take, io_bytes=io_bytes, on_bytes=on_bytes)
             if offsets.full:
                 return
     # The mapped part ends where a segment begins, even if the offsets just before hold no record.

@@ -6,7 +6,6 @@ is processed in small steps: between two of them the pass may wait or end.
 
 import os
 from collections.abc import Callable
-from typing import Protocol
 
 from zkbroker.errors import CorruptMessage
 from zkbroker.log import names
@@ -16,21 +15,18 @@ from zkbroker.records.entries import Data
 _STEP_BYTES = 16 * 1024
 
 
-class Taker(Protocol):
-    """Processes the entries of a segment."""
-
-    def take(self, block: Data) -> int:
-        """Process the whole entries of a block; returns their bytes, -1 to end the reading."""
-
-
 def read_segment(
-    segment: Segment, taker: Taker, *, io_bytes: int, on_bytes: Callable[[int], None]
+    segment: Segment,
+    take: Callable[[Data], int],
+    *,
+    io_bytes: int,
+    on_bytes: Callable[[int], None],
 ) -> None:
-    """Pass all entries of a segment to a taker.
+    """Pass all entries of a segment to a function.
 
     Args:
         segment: closed.
-        taker: processes them.
+        take: processes the whole entries of a block; returns their bytes, -1 to end the reading.
         io_bytes: how much to read at once.
         on_bytes: called with the size of each read, and with 0 between two steps; it may wait, or
             raise to end the reading.
@@ -45,7 +41,7 @@ def read_segment(
         while position < size:
             block = os.pread(fd, min(look, size - position), position)
             on_bytes(len(block))
-            taken = _take_in_steps(taker, block, on_bytes)
+            taken = _take_in_steps(take, block, on_bytes)
             if taken < 0:
                 return
             if taken == 0:
@@ -61,11 +57,13 @@ def read_segment(
         segment.fs.close(fd)
 
 
-def _take_in_steps(taker: Taker, block: bytes, on_bytes: Callable[[int], None]) -> int:
+def _take_in_steps(
+    take: Callable[[Data], int], block: bytes, on_bytes: Callable[[int], None]
+) -> int:
     view = memoryview(block)
     position, step = 0, _STEP_BYTES
     while position < len(block):
-        taken = taker.take(view[position : position + step])
+        taken = take(view[position : position + step])
         if taken < 0:
             return taken
         if taken:

@@ -28,15 +28,11 @@ class Throttle:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._bytes_per_s = bytes_per_s
+        self.bytes_per_s = bytes_per_s
         self._clock = clock
         self._sleep = sleep
         self._lock = threading.Lock()
         self._free_at = clock()
-
-    def set_rate(self, bytes_per_s: float) -> None:
-        """Change the rate."""
-        self._bytes_per_s = bytes_per_s
 
     def take(self, count: int, check: Callable[[], None]) -> None:
         """Count bytes, and wait for as long as they take at the set rate.
@@ -47,7 +43,7 @@ class Throttle:
         """
         with self._lock:
             earliest = self._clock() - _CREDIT_S
-            self._free_at = max(self._free_at, earliest) + count / self._bytes_per_s
+            self._free_at = max(self._free_at, earliest) + count / self.bytes_per_s
             until = self._free_at
         check()
         while (left := until - self._clock()) > 0:

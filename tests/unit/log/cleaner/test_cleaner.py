@@ -461,7 +461,7 @@ def test_reconfiguration_applies_to_next_pass(tmp_path):
     )
     assert (before, sorted(cleaner._tasks)) == (1, [0, 1, 2])
     assert cleaner._settings.map_bytes == 2 << 20
-    assert cleaner._throttle._bytes_per_s == 5.0
+    assert cleaner._throttle.bytes_per_s == 5.0
     cleaner.reconfigure(LogManagerConfig())
     # A surplus task ends at its next turn.
     cleaner._repeat(2)

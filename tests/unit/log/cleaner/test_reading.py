@@ -37,7 +37,7 @@ def segment(tmp_path):
 @pytest.mark.parametrize("io_bytes", [1, 1000, 100_000, 1 << 20])
 def test_entries_of_every_size_are_taken_once_in_order(segment, io_bytes):
     taker, moved = EntryTaker(), []
-    read_segment(segment, taker, io_bytes=io_bytes, on_bytes=moved.append)
+    read_segment(segment, taker.take, io_bytes=io_bytes, on_bytes=moved.append)
     assert taker.offsets == list(range(len(SIZES)))
     assert sum(moved) >= segment.size
     if io_bytes == 1 << 20:
@@ -53,11 +53,11 @@ def test_reading_stops_when_taker_is_done(segment):
             return -1 if self.offsets else 0
 
     taker = OneEntryTaker()
-    read_segment(segment, taker, io_bytes=1 << 20, on_bytes=lambda _: None)
+    read_segment(segment, taker.take, io_bytes=1 << 20, on_bytes=lambda _: None)
     assert taker.offsets == [0]
 
 
 def test_segment_ending_within_an_entry_is_corrupt(segment):
     segment.size -= 10
     with pytest.raises(CorruptMessage, match="ends within the entry"):
-        read_segment(segment, EntryTaker(), io_bytes=1 << 20, on_bytes=lambda _: None)
+        read_segment(segment, EntryTaker().take, io_bytes=1 << 20, on_bytes=lambda _: None)
