@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 from zkbroker.config.log import LogConfig
 from zkbroker.log import names
-from zkbroker.log.segments.segment import Segment
-
-_MAX_RELATIVE = 2**31 - 1
+from zkbroker.log.segments.segment import MAX_RELATIVE_OFFSET, Segment
 
 
 def group_segments(segments: Sequence[Segment], end: int, config: LogConfig) -> list[list[Segment]]:
@@ -33,7 +31,7 @@ def group_segments(segments: Sequence[Segment], end: int, config: LogConfig) -> 
         fits = groups and all(
             used + need <= limit for used, need, limit in zip(room, needs, limits, strict=True)
         )
-        if fits and behind - 1 - groups[-1][0].base_offset <= _MAX_RELATIVE:
+        if fits and behind - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET:
             groups[-1].append(segment)
             room = [used + need for used, need in zip(room, needs, strict=True)]
         else:

@@ -7,6 +7,7 @@ index only saves reading its segment.
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from zkbroker.errors import CorruptMessage
@@ -158,16 +159,11 @@ def load_transactions(
 
 
 def _aborted_in(segment: Segment, tracker: TransactionTracker) -> Iterator[AbortedTransaction]:
-    fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with _log_file(segment) as fd:
         for position, info in walk(fd, 0, segment.size):
             found = tracker.note(info, lambda: os.pread(fd, info.size, position))  # noqa: B023 - called at once
             if found is not None:
                 yield found
-    except CorruptMessage as error:
-        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
-    finally:
-        os.close(fd)
 
 
 def _batches(segment: Segment, position: int) -> Iterator[tuple[EntryInfo, Marker | None]]:
@@ -177,16 +173,21 @@ def _batches(segment: Segment, position: int) -> Iterator[tuple[EntryInfo, Marke
     """
     if segment.size == 0:
         return
-    fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with _log_file(segment) as fd:
         for at, info in walk(fd, position, segment.size):
             if info.magic == 2 and info.producer_id >= 0:
                 marker = read_marker(os.pread(fd, info.size, at)) if info.is_control else None
                 yield info, marker
-    except CorruptMessage as error:
-        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
-    finally:
-        os.close(fd)
+
+
+@contextmanager
+def _log_file(segment: Segment) -> Iterator[int]:
+    """Open a segment's log file; a damaged entry ends the block."""
+    with segment.path(names.LOG).open("rb", buffering=0) as file:
+        try:
+            yield file.fileno()
+        except CorruptMessage as error:
+            logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
 
 
 def _position_before(segment: Segment, position: int) -> int:
@@ -194,11 +195,8 @@ def _position_before(segment: Segment, position: int) -> int:
     if position <= 0:
         return 0
     try:
-        index = segment.open_index(OffsetIndex)
+        with closing(segment.open_index(OffsetIndex)) as index:
+            found = index.position_before(position)
     except FileNotFoundError:
         return 0
-    try:
-        found = index.position_before(position)
-        return found if 0 <= found <= position else 0
-    finally:
-        index.close()
+    return found if 0 <= found <= position else 0

@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -272,23 +273,17 @@ def _end_of_segment(segment: Segment) -> int:
         return segment.base_offset
     position = 0
     try:
-        index = segment.open_index(OffsetIndex)
-        try:
+        with closing(segment.open_index(OffsetIndex)) as index:
             if index.last_entry is not None and 0 < index.last_entry[1] < segment.size:
                 position = index.last_entry[1]
-        finally:
-            index.close()
     except FileNotFoundError:
         pass
-    fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with segment.path(names.LOG).open("rb", buffering=0) as file:
         end, next_offset = position, segment.base_offset
-        for at, info in walk(fd, position, segment.size):
+        for at, info in walk(file.fileno(), position, segment.size):
             if info.last_offset < next_offset:
                 raise CorruptMessage(f"offset {info.last_offset} goes back at position {at}")
             end, next_offset = at + info.size, info.last_offset + 1
         if end != segment.size:
             raise CorruptMessage(f"a torn entry at position {end}")
         return next_offset
-    finally:
-        os.close(fd)

@@ -21,14 +21,13 @@ from zkbroker.errors import CorruptMessage, ProtocolError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.segments.entries import SMALLEST_ENTRY
+from zkbroker.log.segments.segment import MAX_RELATIVE_OFFSET
 from zkbroker.records import EntryInfo, PartialEntry, iter_records, verify_entry
 from zkbroker.records.layout import ENTRY_HEADER_BYTES, SIZE_AT
 
 logger = logging.getLogger(__name__)
 
 _CHUNK = 4 << 20
-_PREFIX = ENTRY_HEADER_BYTES
-_MAX_RELATIVE = 2**31 - 1
 _POSITION = re.compile(r" at position \d+")
 
 
@@ -95,7 +94,7 @@ class _Reader:
             CorruptMessage: there is no valid entry.
         """
         at = position - self._start
-        if not 0 <= at <= len(self._data) - _PREFIX or self._short(at):
+        if not 0 <= at <= len(self._data) - ENTRY_HEADER_BYTES or self._short(at):
             at = self._load(position)
         info = verify_entry(self._data, at)
         if info.record_count >= 0:
@@ -110,16 +109,22 @@ class _Reader:
         return os.pread(self._fd, size, position)
 
     def _short(self, at: int) -> bool:
-        size = int.from_bytes(self._data[at + SIZE_AT : at + _PREFIX], "big", signed=True)
-        end = at + _PREFIX + size
+        size = int.from_bytes(
+            self._data[at + SIZE_AT : at + ENTRY_HEADER_BYTES], "big", signed=True
+        )
+        end = at + ENTRY_HEADER_BYTES + size
         return end > len(self._data) and self._start + end <= self.size
 
     def _load(self, position: int) -> int:
-        head = os.pread(self._fd, _PREFIX, position)
-        size = int.from_bytes(head[SIZE_AT:_PREFIX], "big", signed=True)
+        head = os.pread(self._fd, ENTRY_HEADER_BYTES, position)
+        size = int.from_bytes(head[SIZE_AT:ENTRY_HEADER_BYTES], "big", signed=True)
         wanted = _CHUNK
-        if len(head) == _PREFIX and size > 0 and position + _PREFIX + size <= self.size:
-            wanted = max(wanted, _PREFIX + size)
+        if (
+            len(head) == ENTRY_HEADER_BYTES
+            and size > 0
+            and position + ENTRY_HEADER_BYTES + size <= self.size
+        ):
+            wanted = max(wanted, ENTRY_HEADER_BYTES + size)
         self._data = os.pread(self._fd, wanted, position)
         self._start = position
         return 0
@@ -161,16 +166,15 @@ def scan_segment(
     Raises:
         OSError: the file cannot be read.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        reader = _Reader(fd)
+    with path.open("rb", buffering=0) as file:
+        reader = _Reader(file.fileno())
         position, expected, gaps = 0, base_offset, False
         while position < reader.size:
             try:
                 info, first, _ = reader.entry(position)
                 if first < expected:
                     raise CorruptMessage(f"offset {first} where {expected} is next")
-                if info.last_offset - base_offset > _MAX_RELATIVE:
+                if info.last_offset - base_offset > MAX_RELATIVE_OFFSET:
                     raise CorruptMessage(f"offset {info.last_offset} does not fit the segment")
                 if next_base is not None and info.last_offset >= next_base:
                     raise CorruptMessage(f"offset {info.last_offset} belongs to a later segment")
@@ -188,8 +192,6 @@ def scan_segment(
             position += info.size
             expected = info.last_offset + 1
         return Scan(position, expected, None, gaps)
-    finally:
-        os.close(fd)
 
 
 def _judge_gap(
@@ -260,18 +262,15 @@ def free_name(path: Path, now_ms: int) -> Path:
 
 
 def copy_tail(fs: FileSystem, path: Path, position: int, target: Path) -> None:
-    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with path.open("rb", buffering=0) as source:
         fd = fs.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         try:
-            while data := os.pread(source, _CHUNK, position):
+            while data := os.pread(source.fileno(), _CHUNK, position):
                 fs.write_all(fd, data)
                 position += len(data)
             fs.fsync(fd)
         finally:
             fs.close(fd)
-    finally:
-        os.close(source)
 
 
 # A place where an entry may begin: an offset below 2^48, a size that is neither zero nor huge, and
@@ -287,9 +286,8 @@ def count_valid_messages(path: Path, position: int) -> int:
     Raises:
         OSError: the file cannot be read.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        reader = _Reader(fd)
+    with path.open("rb", buffering=0) as file:
+        reader = _Reader(file.fileno())
         messages = 0
         while reader.size - position >= SMALLEST_ENTRY:
             try:
@@ -299,8 +297,6 @@ def count_valid_messages(path: Path, position: int) -> int:
             except CorruptMessage:
                 position = _next_candidate(reader, position + 1)
         return messages
-    finally:
-        os.close(fd)
 
 
 def _next_candidate(reader: _Reader, position: int) -> int:

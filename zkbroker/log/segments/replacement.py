@@ -246,13 +246,8 @@ def _retire_range(fs: FileSystem, directory: Path, first: int, last: int) -> Non
 
 def _last_offset(path: Path) -> int:
     last = -1
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for _, info in walk(fd, 0, os.fstat(fd).st_size):
+    # The following recovery handles damage; entries before it count.
+    with path.open("rb", buffering=0) as file, contextlib.suppress(CorruptMessage):
+        for _, info in walk(file.fileno(), 0, os.fstat(file.fileno()).st_size):
             last = info.last_offset
-    except CorruptMessage:
-        # The following recovery handles the damage; entries before it count.
-        pass
-    finally:
-        os.close(fd)
     return last
