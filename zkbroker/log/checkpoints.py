@@ -32,10 +32,11 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
         StorageError: the file is not an offset checkpoint, or is cut off.
     """
     found: dict[TopicPartition, int] = {}
-    for number, parts in _read_rows(path, 3):
+    for number, row in _read_rows(path):
         try:
-            key = TopicPartition(parts[0], _number(parts[1], _MAX_INT32))
-            found[key] = _number(parts[2], _MAX_INT64)
+            topic, partition, offset = row
+            tp = TopicPartition(topic, _number(partition, _MAX_INT32))
+            found[tp] = _number(offset, _MAX_INT64)
         except ValueError:
             raise _malformed(path, number) from None
     return found
@@ -54,9 +55,10 @@ def read_epochs(path: Path) -> list[tuple[int, int]]:
         StorageError: the file is not a leader epoch checkpoint, or is cut off.
     """
     found: list[tuple[int, int]] = []
-    for number, parts in _read_rows(path, 2):
+    for number, row in _read_rows(path):
         try:
-            pair = _number(parts[0], _MAX_INT32), _number(parts[1], _MAX_INT64)
+            epoch, start = row
+            pair = _number(epoch, _MAX_INT32), _number(start, _MAX_INT64)
         except ValueError:
             raise _malformed(path, number) from None
         if found and (pair[0] <= found[-1][0] or pair[1] < found[-1][1]):
@@ -72,7 +74,7 @@ def write_epochs(
     _write_rows(fs, path, [f"{epoch} {start}" for epoch, start in epochs], durable=durable)
 
 
-def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
+def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -90,9 +92,6 @@ def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3) if line.strip()]
     if len(rows) != count:
         raise StorageError(f"{path} announces {count} lines but has {len(rows)}")
-    for number, parts in rows:
-        if len(parts) != columns:
-            raise _malformed(path, number)
     return rows
 
 

@@ -57,7 +57,8 @@ class Durability:
         self._names_changes = int(durable < end or (not active.size and not unsynced))
         # How many of these changes are stable. Flushes may overlap: each counts those it includes.
         self._names_stable = 0
-        self._since_ms = directory.now_ms() if durable < end else None
+        self.unflushed_since_ms = directory.now_ms() if durable < end else None
+        """When the oldest unflushed message was written, None if there is none."""
         self._truncations = 0
         self._waiters: list[_Waiter] = []
         self._wanted = durable
@@ -84,18 +85,13 @@ class Durability:
         point = self.recovery_point
         return point if self._finished else min(point, self._active.base_offset)
 
-    @property
-    def unflushed_since_ms(self) -> int | None:
-        """When the oldest unflushed message was written, None if there is none."""
-        return self._since_ms
-
     # Changes of the log
 
     def written(self, end: int, now_ms: int, at_most: int) -> None:
         """Record an append, and request a flush when `at_most` or more messages are unflushed."""
         self._end = end
-        if self._since_ms is None:
-            self._since_ms = now_ms
+        if self.unflushed_since_ms is None:
+            self.unflushed_since_ms = now_ms
         if end - self.durable >= at_most:
             self.request(end)
 
@@ -193,7 +189,7 @@ class Durability:
                 if directory.offline is not None:
                     raise directory.error(directory.offline)
                 # The next append sets the time again, whether or not this flush covers it.
-                since, self._since_ms = self._since_ms, None
+                since, self.unflushed_since_ms = self.unflushed_since_ms, None
                 end, truncations = self._end, self._truncations
                 rolled, names_changes = list(self._unsynced), self._names_changes
                 names_unsynced = names_changes > self._names_stable
@@ -202,7 +198,9 @@ class Durability:
                     with directory.storage():
                         fds = [self._hold(each, held) for each in (*segments, self._active)]
                 except StorageError:
-                    self._since_ms = since if since is not None else self._since_ms
+                    self.unflushed_since_ms = (
+                        since if since is not None else self.unflushed_since_ms
+                    )
                     raise
             try:
                 started = time.monotonic()
@@ -210,7 +208,7 @@ class Durability:
                     directory.runtime.offload(self._sync, fds, rolled, names_unsynced)
                 directory.flush_times.observe(time.monotonic() - started)
             except BaseException:
-                self._since_ms = since if since is not None else self._since_ms
+                self.unflushed_since_ms = since if since is not None else self.unflushed_since_ms
                 raise
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]

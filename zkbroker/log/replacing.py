@@ -42,7 +42,7 @@ def segment_writer(log: Log, base_offset: int) -> SegmentWriter:
     """
     with log.directory.storage():
         log.require_online()
-        return log.segment_list.writer(base_offset)
+        return SegmentWriter(log.segment_list.new(base_offset), log.config.index_max_bytes)
 
 
 def replace_segments(

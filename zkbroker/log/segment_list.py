@@ -13,7 +13,6 @@ from pathlib import Path
 from zkbroker.config.log import LogConfig
 from zkbroker.log import names
 from zkbroker.log.directory import DataDirectory
-from zkbroker.log.segments.replacement import SegmentWriter
 from zkbroker.log.segments.segment import Segment
 
 
@@ -68,7 +67,7 @@ class SegmentList:
             segment.index_interval_bytes = config.index_interval_bytes
 
     def index_of(self, offset: int) -> int:
-        """Return the index of the segment that may hold an offset."""
+        """Return the index of the segment that may hold an offset: how many end at or before it."""
         return max(bisect.bisect_right(self._bases, offset) - 1, 0)
 
     def neighbours(self, segments: Sequence[Segment]) -> tuple[int, int]:
@@ -90,7 +89,7 @@ class SegmentList:
             OSError: the disk failed.
         """
         with self._directory.open_files.opened(segment) as files:
-            newest, _ = segment.largest_timestamp(files)
+            newest = segment.largest_timestamp(files)
         return newest if newest >= 0 else segment.modified_ms()
 
     # Changes
@@ -102,20 +101,6 @@ class SegmentList:
             self._path,
             base_offset,
             index_interval_bytes=self._config.index_interval_bytes,
-        )
-
-    def writer(self, base_offset: int) -> SegmentWriter:
-        """Begin a segment beside the log, to replace others.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        return SegmentWriter(
-            self._directory.fs,
-            self._path,
-            base_offset,
-            index_interval_bytes=self._config.index_interval_bytes,
-            index_max_bytes=self._config.index_max_bytes,
         )
 
     def roll(self, base_offset: int, now_ms: int | None = None) -> Segment:
@@ -144,21 +129,17 @@ class SegmentList:
         return segment
 
     def drop_below(self, offset: int) -> int:
-        """Remove the segments that end at or before an offset; returns how many.
+        """Remove the segments that end at or before an offset, never the last; returns how many.
 
         Raises:
             OSError: the disk failed.
         """
-        count = self.count_below(offset)
+        count = self.index_of(offset)
         leaving = self.all[:count]
         if count:
             self._set(self.all[count:])
             self._retire(leaving)
         return count
-
-    def count_below(self, offset: int) -> int:
-        """Return how many segments end at or before an offset; never counts the last one."""
-        return max(bisect.bisect_right(self._bases, offset) - 1, 0)
 
     def truncate_to(self, offset: int) -> int:
         """Cut off every entry that ends at or after an offset.

@@ -5,6 +5,7 @@ removed. Messages stop counting as stable or compacted before a truncation remov
 """
 
 import logging
+from functools import partial
 
 from zkbroker.errors import OffsetOutOfRange
 from zkbroker.log.parts import NO_EPOCH, LogParts
@@ -31,7 +32,7 @@ def advance_start(log: LogParts, offset: int) -> int:
             if moved:
                 log.log_start_offset = offset
                 offload(log.epochs.advance_start_to, offset)
-            if not moved and not log.segment_list.count_below(log.log_start_offset):
+            if not moved and not log.segment_list.index_of(log.log_start_offset):
                 return 0
         # Stable before the first file is removed: then a crash that brings some files back leaves
         # no gap.
@@ -106,14 +107,11 @@ def truncate(log: LogParts, offset: int) -> None:
             log.durability.truncated(end, log.segments)
             offload(log.epochs.truncate_to, end)
             drop_snapshots(directory.fs, log.path, above=end)
-            producers = offload(_load_producers, log, end)
+            load = partial(load_producers, log.path, list(log.segments), end, clean=False)
+            producers = offload(load)
             log.tracking.truncate_to(end, producers)
             offload(directory.fs.fsync_dir, log.path)
     logger.info("log truncated partition=%s log_end_offset=%d", log.topic_partition, end)
-
-
-def _load_producers(log: LogParts, end: int) -> ProducerState:
-    return load_producers(log.path, list(log.segments), end, clean=False)
 
 
 def restart(log: LogParts, offset: int) -> None:

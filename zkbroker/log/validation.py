@@ -68,25 +68,18 @@ def markers_in(prepared: PreparedSet) -> Mapping[int, Marker | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochStart:
-    """The first batch of a leader epoch in a set; epoch -1 for entries that carry none."""
-
-    epoch: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class LeaderSet:
     """Validated entries of a leader's log, in parts that each fit one segment.
 
     Args:
         parts: in order; empty if not even one entry is whole.
-        epochs: where the epoch of the entries changes, in order.
+        epochs: where the leader epoch of the entries changes, in order: the epoch (-1 if they carry
+            none), and the first offset of its first entry.
         count: number of messages, computed from offsets: gaps count as well.
     """
 
     parts: list[PreparedSet]
-    epochs: list[EpochStart]
+    epochs: list[tuple[int, int]]
     count: int
 
 
@@ -103,7 +96,7 @@ def check_leader_set(data: Data, log_end_offset: int, segment_bytes: int) -> Lea
         ProtocolError: UNKNOWN_SERVER_ERROR (-1), the first offset is below the log end offset.
     """
     view = memoryview(data)
-    epochs: list[EpochStart] = []
+    epochs: list[tuple[int, int]] = []
     parts: list[PreparedSet] = []
     expected, count, epoch = log_end_offset, 0, None
     pending: list[tuple[EntryInfo, int]] = []
@@ -121,7 +114,7 @@ def check_leader_set(data: Data, log_end_offset: int, segment_bytes: int) -> Lea
         of_entry = info.partition_leader_epoch if info.magic == 2 else -1
         if of_entry != epoch:
             epoch = of_entry
-            epochs.append(EpochStart(of_entry, first))
+            epochs.append((of_entry, first))
         if pending and info.position + info.size - pending[0][0].position > segment_bytes:
             parts.append(_part(view, pending))
             pending = []

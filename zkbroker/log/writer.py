@@ -206,11 +206,11 @@ class LogWriter:
             markers = [markers_in(part) for part in found.parts]
             log.led_under = NO_EPOCH
             with directory.storage():
-                for start in found.epochs:
-                    if log.epochs.goes_on(start.epoch, start.offset):
+                for epoch, offset in found.epochs:
+                    if log.epochs.goes_on(epoch, offset):
                         continue
-                    if start.epoch >= 0:
-                        self._assign_epoch(start.epoch, start.offset)
+                    if epoch >= 0:
+                        self._assign_epoch(epoch, offset)
                     else:
                         # The messages carry no epoch: the known epochs would not hold for them.
                         self._offload(log.epochs.clear)

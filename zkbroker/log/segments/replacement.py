@@ -37,41 +37,28 @@ _ENTRIES_AT_ONCE = 100
 class SegmentWriter:
     """Writes a segment beside its log, as `*.cleaned` files that no reader sees."""
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        directory: Path,
-        base_offset: int,
-        *,
-        index_interval_bytes: int,
-        index_max_bytes: int,
-    ) -> None:
+    def __init__(self, segment: Segment, index_max_bytes: int) -> None:
         """Create the files; those of an earlier attempt are overwritten.
 
         Args:
-            fs: the file system.
-            directory: of the log.
-            base_offset: of the segment; its messages have at least this offset.
-            index_interval_bytes: bytes of log between two index entries.
+            segment: a new one; its messages have at least its base offset.
             index_max_bytes: size of an index at most.
 
         Raises:
             OSError: the disk failed.
         """
-        self.segment = Segment(
-            fs, directory, base_offset, index_interval_bytes=index_interval_bytes
-        )
-        self.segment.suffix = names.CLEANED
-        self.next_offset = base_offset
+        self.segment = segment
+        segment.suffix = names.CLEANED
+        self.next_offset = segment.base_offset
         """The offset after the last message."""
-        self._fs = fs
+        self._fs = segment.fs
         self._aborted: list[AbortedTransaction] = []
         with contextlib.ExitStack() as opened:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-            self.segment.unlink((names.TXNINDEX,))
-            self._fd = fs.open(self.segment.path(names.LOG), flags)
-            opened.callback(fs.close, self._fd)
-            self._indexer = opened.enter_context(new_indexes(self.segment, index_max_bytes))
+            segment.unlink((names.TXNINDEX,))
+            self._fd = self._fs.open(segment.path(names.LOG), flags)
+            opened.callback(self._fs.close, self._fd)
+            self._indexer = opened.enter_context(new_indexes(segment, index_max_bytes))
             self._opened = opened.pop_all()
 
     @property

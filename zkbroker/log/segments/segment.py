@@ -381,12 +381,12 @@ class Segment:
         self._traits = (start, end, magic, fetch_since)
         return magic, fetch_since
 
-    def largest_timestamp(self, files: SegmentFiles) -> tuple[int, int]:
-        """Return the largest timestamp in ms, -1 for none, and the offset in its index entry."""
+    def largest_timestamp(self, files: SegmentFiles) -> int:
+        """Return the largest timestamp in ms, -1 for none."""
         if self._max_timestamp is None:
             last = files.times.last_entry
             self._max_timestamp, self._offset_of_max = last or (-1, self.base_offset)
-        return self._max_timestamp, self._offset_of_max
+        return self._max_timestamp
 
     def modified_ms(self) -> int:
         """Return when the log file was last written, ms since 1970.

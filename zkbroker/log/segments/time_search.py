@@ -38,7 +38,7 @@ def first_at_or_after(
     Raises:
         OSError: the disk failed.
     """
-    if segment.largest_timestamp(files)[0] < timestamp:
+    if segment.largest_timestamp(files) < timestamp:
         return None
     first = max(files.times.lookup_before(timestamp), start)
     # An index that points past the segment is wrong; then every message is checked.
