@@ -4,8 +4,7 @@ Invariant: a directory that fails goes offline with its logs; the others go on. 
 belong to one broker of one cluster.
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log.checkpoints import MetaProperties
@@ -14,17 +13,10 @@ from zkbroker.log.names import TopicPartition
 
 
 class DataDirectories:
-    """The data directories; `open` locks them, `close` unlocks them.
+    """The data directories; `open` locks them, `close` unlocks them."""
 
-    Args:
-        roots: their paths.
-        make: makes the object for a path.
-    """
-
-    def __init__(self, roots: Sequence[str], make: Callable[[Path], DataDirectory]) -> None:
-        self._roots = tuple(dict.fromkeys(roots))
-        self._make = make
-        self.all: list[DataDirectory] = []
+    def __init__(self, directories: Sequence[DataDirectory]) -> None:
+        self.all = directories
         self.meta = MetaProperties(None, None)
         """The ids stored in the directories."""
 
@@ -38,9 +30,7 @@ class DataDirectories:
             StorageError: another process uses one of them.
             ConfigError: they belong to another broker.
         """
-        for root in self._roots:
-            directory = self._make(Path(root))
-            self.all.append(directory)
+        for directory in self.all:
             directory.open()
         self.meta = agree(self.online(), broker_id)
 

@@ -7,6 +7,7 @@ log is recovered; a log whose topic settings are unknown is recovered as if it w
 import errno
 import logging
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ _Found: TypeAlias = list[tuple[TopicPartition, Path]]
 _Recovered: TypeAlias = list[tuple[TopicPartition, UnopenedLog]]
 
 
+@dataclass(frozen=True, slots=True)
 class LogLoader:
     """Recovers logs and opens them.
 
@@ -40,19 +42,11 @@ class LogLoader:
         open_limit: how many logs may be open; the others stay unopened.
     """
 
-    def __init__(
-        self,
-        directories: DataDirectories,
-        logs: LogSet,
-        settings: TopicSettings,
-        runtime: Runtime,
-        open_limit: int,
-    ) -> None:
-        self._directories = directories
-        self._logs = logs
-        self._settings = settings
-        self._runtime = runtime
-        self._open_limit = open_limit
+    directories: DataDirectories
+    logs: LogSet
+    settings: TopicSettings
+    runtime: Runtime
+    open_limit: int
 
     def load_all(self, read_settings: ReadSettings | None) -> list[Cut]:
         """Recover and open every log; returns the cuts that recovery made.
@@ -66,14 +60,14 @@ class LogLoader:
         found = self._find()
         if read_settings is not None:
             unclean = [here for directory, here in found if not directory.clean]
-            self._settings.learn(read_settings, {tp.topic for here in unclean for tp, _ in here})
+            self.settings.learn(read_settings, {tp.topic for here in unclean for tp, _ in here})
         cuts: list[Cut] = []
         failures: list[StorageError] = []
         recovered: list[tuple[DataDirectory, _Recovered]] = []
 
         def recover(directory: DataDirectory, here: _Found) -> None:
             try:
-                logs = self._runtime.offload(self._recover_directory, directory, here, cuts)
+                logs = self.runtime.offload(self._recover_directory, directory, here, cuts)
             except OSError as error:
                 failure = directory.fail(error)
                 if directory.offline is None:
@@ -84,7 +78,7 @@ class LogLoader:
                 recovered.append((directory, logs))
 
         tasks = [
-            self._runtime.spawn(recover, directory, here, name=f"recover-{directory.root}")
+            self.runtime.spawn(recover, directory, here, name=f"recover-{directory.root}")
             for directory, here in found
             if here
         ]
@@ -101,9 +95,9 @@ class LogLoader:
         """Return the partitions of each readable data directory."""
         places: dict[TopicPartition, Path] = {}
         found = []
-        for directory in self._directories.online():
+        for directory in self.directories.online():
             try:
-                here = self._runtime.offload(directory.partitions)
+                here = self.runtime.offload(directory.partitions)
             except OSError as error:
                 directory.fail(error)
                 continue
@@ -149,8 +143,8 @@ class LogLoader:
             OSError: the disk failed.
             StorageError: the log cannot be recovered.
         """
-        config = self._settings.of(tp.topic)
-        known = self._settings.complete or tp.topic in self._settings.known
+        config = self.settings.of(tp.topic)
+        known = self.settings.complete or tp.topic in self.settings.known
         # A log that was ever compacted has gaps for good, whatever its topic's settings are.
         compacted = config.compacted or tp.topic in INTERNAL_TOPICS or tp in directory.cleaned
         # A compaction begins with a checkpoint: without one, any part may have been compacted.
@@ -173,7 +167,7 @@ class LogLoader:
     def _open(self, directory: DataDirectory, recovered: _Recovered) -> None:
         unopened = []
         for tp, found in recovered:
-            if len(self._logs.open) < self._open_limit:
+            if len(self.logs.open) < self.open_limit:
                 try:
                     self.open(tp, found)
                     continue
@@ -183,7 +177,7 @@ class LogLoader:
                     if not out_of_descriptors(error):
                         raise
             unopened.append(tp)
-            self._logs.unopened[tp] = found
+            self.logs.unopened[tp] = found
         if unopened:
             logger.error(
                 "partitions not opened path=%s count=%d first=%s: no more files may be open; raise "
@@ -200,8 +194,8 @@ class LogLoader:
         Raises:
             StorageError: its files cannot be opened.
         """
-        log = Log(tp, found.path, self._settings.of(tp.topic), found.directory, found.state)
-        self._logs.open[tp] = log
+        log = Log(tp, found.path, self.settings.of(tp.topic), found.directory, found.state)
+        self.logs.open[tp] = log
         return log
 
 

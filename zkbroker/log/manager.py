@@ -74,11 +74,18 @@ class LogManager:
         self._runtime = get_runtime(runtime)
         self._now_ms = now_ms
         self.fs = fs if fs is not None else FileSystem()
-        self._open_files = OpenFiles(self._runtime, self.fs, config.open_segments)
+        open_files = OpenFiles(self._runtime, self.fs, config.open_segments)
         self._lock = self._runtime.lock()
         self._offline_callbacks: list[Callable[[str, list[TopicPartition], str], None]] = []
         self._settings = TopicSettings(config, defaults, topic_overrides or {})
-        self._directories = DataDirectories(config.log_dirs, self._make_directory)
+        self._directories = DataDirectories(
+            [
+                DataDirectory(
+                    Path(root), self._runtime, self.fs, now_ms, open_files, self._went_offline
+                )
+                for root in dict.fromkeys(config.log_dirs)
+            ]
+        )
         self._logs = LogSet()
         self._loader = LogLoader(
             self._directories, self._logs, self._settings, self._runtime, open_limit
@@ -94,11 +101,6 @@ class LogManager:
             now_ms=now_ms,
         )
         """Compacts logs, if `log.cleaner.enable` allows it."""
-
-    def _make_directory(self, root: Path) -> DataDirectory:
-        return DataDirectory(
-            root, self._runtime, self.fs, self._now_ms, self._open_files, self._went_offline
-        )
 
     def start(
         self, *, broker_id: int | None = None, topic_settings: ReadSettings | None = None

@@ -18,6 +18,7 @@ restores entries lost in a crash.
 
 import errno
 import os
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -190,7 +191,7 @@ class _SparseIndex:
     def _count_in(self, block: bytes | bytearray, column: int, value: int) -> int:
         unpack, size = self.entry.unpack_from, self.entry.size
         low, high = 0, len(block) // size
-        while low < high:
+        while low < high:  # `bisect_left` with a key takes longer
             middle = (low + high) // 2
             if unpack(block, middle * size)[column] < value:
                 low = middle + 1
@@ -203,14 +204,7 @@ class _SparseIndex:
         # Neither kind of index ever holds an entry of zeros.
         if stored == 0 or self._at(stored - 1) != (0, 0):
             return stored
-        low, high = 0, stored
-        while low < high:
-            middle = (low + high) // 2
-            if self._at(middle) == (0, 0):
-                high = middle
-            else:
-                low = middle + 1
-        return low
+        return bisect_left(range(stored), True, key=lambda index: self._at(index) == (0, 0))
 
     def _add(self, first: int, second: int) -> None:
         self._pending += self.entry.pack(first, second)
