@@ -37,8 +37,7 @@ class SegmentList:
         self._path = path
         self._config = config
         self._set(segments)
-        self.active.created_ms = directory.now_ms()
-        self._open_for_append(self.active)
+        self._open_for_append(self.active, directory.now_ms())
 
     def _set(self, segments: Sequence[Segment]) -> None:
         self._bases = [segment.base_offset for segment in segments]
@@ -47,7 +46,8 @@ class SegmentList:
         self.active = self.all[-1]
         """The segment that is being written."""
 
-    def _open_for_append(self, segment: Segment) -> None:
+    def _open_for_append(self, segment: Segment, created_ms: int) -> None:
+        segment.created_ms = created_ms
         segment.open_for_append(
             self._directory.open_files.lock,
             self._directory.open_files.transaction_indexes,
@@ -116,7 +116,7 @@ class SegmentList:
         open_files, ended = self._directory.open_files, self.active
         segment = self.new(base_offset)
         try:
-            self._open_for_append(segment)
+            self._open_for_append(segment, self._directory.now_ms() if now_ms is None else now_ms)
             ended.finish()
         except OSError:
             # The active segment stays: a file of this name would mean that it ends here.
@@ -125,7 +125,6 @@ class SegmentList:
             raise
         open_files.add(ended)
         self._set([*self.all, segment])
-        segment.created_ms = self._directory.now_ms() if now_ms is None else now_ms
         return segment
 
     def drop_below(self, offset: int) -> int:
@@ -162,8 +161,7 @@ class SegmentList:
             self._retire(leaving[::-1])
             # Later readers must not use the open indexes: they are written from now on.
             self._directory.open_files.forget(self.active)
-            self._open_for_append(self.active)
-            self.active.created_ms = created_ms
+            self._open_for_append(self.active, created_ms)
         with self._directory.open_files.opened(self.active) as files:
             return self.active.truncate_to(files, offset)
 
@@ -175,8 +173,7 @@ class SegmentList:
         """
         self._retire(self.all[::-1])
         self._set([self.new(offset)])
-        self._open_for_append(self.active)
-        self.active.created_ms = self._directory.now_ms()
+        self._open_for_append(self.active, self._directory.now_ms())
 
     def put(self, start: int, end: int, segments: list[Segment]) -> None:
         """Replace the segments that begin in `[start, end)`.

@@ -115,24 +115,22 @@ class Copier:
         if entry.is_transactional and self.transactions.is_aborted(entry):
             self.counts.records_seen += entry.record_count
             return self._emptied(entry)
-        if entry.magic == 2:
-            return self._batch(block, entry)
-        return self._wrapper(part, entry)
+        own = entry._replace(position=0)
+        return self._batch(part, own) if entry.magic == 2 else self._wrapper(part, own)
 
-    def _batch(self, block: Data, entry: EntryInfo) -> bytes | bytearray | memoryview:
-        plain = plain_batch(block, entry) if entry.codec else block
-        at = 0 if entry.codec else entry.position
-        found = self._filter(plain, at, alone=True)
+    def _batch(self, part: memoryview, entry: EntryInfo) -> bytes | bytearray | memoryview:
+        found = self._filter(plain_batch(part, entry) if entry.codec else part, 0, alone=True)
         self._count(found)
         if found.kept == 0:
             return self._emptied(entry) if found.emptied else b""
-        if found.kept == found.seen or not entry.codec:
-            return found.data if not entry.codec else _bytes_of(block, entry)
+        if not entry.codec:
+            return found.data
+        if found.kept == found.seen:
+            return part
         return packed_batch(found.data, Codec(entry.codec))
 
     def _wrapper(self, part: memoryview, entry: EntryInfo) -> bytes | memoryview:
-        own = entry._replace(position=0)
-        inner, shift = inner_set(part, own)
+        inner, shift = inner_set(part, entry)
         found = self._filter(inner, 0, alone=False, shift=shift)
         if found.position != len(inner):
             raise CorruptMessage(f"malformed message inside the one at offset {entry.last_offset}")
@@ -141,7 +139,7 @@ class Copier:
             return b""
         if found.kept == found.seen and not has_other_magic(inner, entry.magic):
             return part
-        return wrapped(found.data, own, shift)
+        return wrapped(found.data, entry, shift)
 
     def _emptied(self, entry: EntryInfo) -> bytes | bytearray:
         known = self.producers.get(entry.producer_id)
@@ -176,7 +174,3 @@ class Copier:
             self.on_bytes(len(self._out))
             self._target.append(self._out)
             self._out = bytearray()
-
-
-def _bytes_of(block: Data, entry: EntryInfo) -> memoryview:
-    return memoryview(block)[entry.position : entry.position + entry.size]

@@ -62,14 +62,10 @@ def _producers_before(
     """Return the state before an offset, and the first offset that was read for it."""
     state, start = ProducerState(), segments[0].base_offset
     for offset in reversed(snapshots(directory)):
-        path = directory / names.file_name(offset, names.SNAPSHOT)
-        if offset > end:
-            continue
-        try:
-            state, start = ProducerState.from_snapshot(path.read_bytes()), max(start, offset)
+        known = _read_snapshot(directory, offset) if offset <= end else None
+        if known is not None:
+            state, start = known, max(start, offset)
             break
-        except ValueError as error:
-            logger.warning("snapshot ignored file=%s reason=%s", path, error)
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end
         if following > start and segment.base_offset < end:
@@ -106,12 +102,19 @@ def highest_producer_id(directory: Path) -> int:
     """
     known = set(_producers_at_end(directory).producer_ids())
     for offset in snapshots(directory):
-        path = directory / names.file_name(offset, names.SNAPSHOT)
-        try:
-            known.update(ProducerState.from_snapshot(path.read_bytes()).producer_ids())
-        except ValueError as error:
-            logger.warning("snapshot ignored file=%s reason=%s", path, error)
+        snapshot = _read_snapshot(directory, offset)
+        if snapshot is not None:
+            known.update(snapshot.producer_ids())
     return max(known, default=-1)
+
+
+def _read_snapshot(directory: Path, offset: int) -> ProducerState | None:
+    path = directory / names.file_name(offset, names.SNAPSHOT)
+    try:
+        return ProducerState.from_snapshot(path.read_bytes())
+    except ValueError as error:
+        logger.warning("snapshot ignored file=%s reason=%s", path, error)
+        return None
 
 
 def _producers_at_end(directory: Path) -> ProducerState:

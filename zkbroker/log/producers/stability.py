@@ -25,10 +25,7 @@ class Verifications:
 
     def begin(self, producer_id: int) -> Verification:
         """Return the verification that an append must pass once the coordinator has confirmed."""
-        found = self._begun.get(producer_id)
-        if found is None:
-            found = self._begun[producer_id] = Verification()
-        return found
+        return self._begun.setdefault(producer_id, Verification())
 
     def holds(self, producer_id: int, verification: Verification | None) -> bool:
         """Whether no marker of the producer was written since the verification began."""
