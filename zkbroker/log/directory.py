@@ -40,18 +40,9 @@ class DataDirectory:
         fs: FileSystem,
         now_ms: Callable[[], int],
         open_files: OpenFiles,
-        on_offline: Callable[["DataDirectory"], None] = lambda _: None,
+        on_offline: Callable[["DataDirectory"], None],
     ) -> None:
-        """Make the object; `open` locks the directory.
-
-        Args:
-            root: its path.
-            runtime: concurrency.
-            fs: the file system.
-            now_ms: the clock.
-            open_files: the open files of segments that are only read.
-            on_offline: called once, when the directory fails.
-        """
+        """Make the object; `open` locks it. `on_offline` is called once, when it fails."""
         self.root = root
         self.runtime = runtime
         self.fs = fs

@@ -33,13 +33,7 @@ class Durability:
     """Flushes one log; the log reports each of its changes here."""
 
     def __init__(self, directory: DataDirectory, path: Path, state: LogState) -> None:
-        """Make the object for an opened log.
-
-        Args:
-            directory: the data directory.
-            path: of the log.
-            state: the result of recovery.
-        """
+        """Make the object for an opened log; `state` is the result of its recovery."""
         end, durable = state.log_end_offset, state.recovery_point
         active = state.segments[-1]
         unsynced = [

@@ -71,12 +71,8 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the last epoch that is not newer than `epoch`, and where it ends.
 
-        An epoch below all known ones ends where the first of them begins; for an epoch above all of
-        them the result is (-1, -1).
-
-        Args:
-            epoch: the requested epoch.
-            log_end_offset: where the last epoch ends.
+        An epoch below all known ones ends where the first of them begins, the last one at the log's
+        end; for an epoch above all of them the result is (-1, -1).
         """
         if epoch < 0 or epoch > self.latest:
             return UNDEFINED

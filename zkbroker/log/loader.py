@@ -32,15 +32,7 @@ _Recovered: TypeAlias = list[tuple[TopicPartition, UnopenedLog]]
 
 @dataclass(frozen=True, slots=True)
 class LogLoader:
-    """Recovers logs and opens them.
-
-    Args:
-        directories: where the logs are.
-        logs: receives them.
-        settings: of topics.
-        runtime: concurrency.
-        open_limit: how many logs may be open; the others stay unopened.
-    """
+    """Recovers logs, and opens `open_limit` of them at most; the others stay unopened."""
 
     directories: DataDirectories
     logs: LogSet
@@ -132,12 +124,6 @@ class LogLoader:
         self, directory: DataDirectory, tp: TopicPartition, path: Path, *, clean: bool
     ) -> tuple[LogState, list[Cut]]:
         """Recover one log, or begin an empty one if there is none.
-
-        Args:
-            directory: its data directory.
-            tp: the partition.
-            path: of the log.
-            clean: the broker stopped cleanly.
 
         Raises:
             OSError: the disk failed.

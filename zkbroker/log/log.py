@@ -123,14 +123,6 @@ class Log(LogParts):
     ) -> AppendResult:
         """Append the marker that ends a producer's transaction, as its coordinator decided.
 
-        Args:
-            producer_id: of the transaction's producer.
-            producer_epoch: of the producer.
-            commit: True for COMMIT, False for ABORT.
-            coordinator_epoch: of the transaction's coordinator.
-            leader_epoch: of the leader.
-            now_ms: the broker's clock.
-
         Raises:
             ProtocolError: a replaced producer (47) or coordinator (52), a topic whose format cannot
                 hold markers (43), a leader epoch that is over (74).
@@ -193,13 +185,9 @@ class Log(LogParts):
             found.close()
 
     def aborted_transactions(self, offset: int, found: ReadResult) -> list[AbortedTransaction]:
-        """Return the aborted transactions that may overlap the result of a read.
+        """Return the aborted transactions that may overlap the result of a read from an offset on.
 
         To be called before the slice is closed.
-
-        Args:
-            offset: the offset that was read.
-            found: the result of the read.
         """
         return self.reader.aborted_transactions(offset, found)
 

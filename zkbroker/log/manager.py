@@ -152,12 +152,7 @@ class LogManager:
     def write_meta(
         self, broker_id: int, cluster_id: str | None, *, new_directories: bool = True
     ) -> None:
-        """Write the broker's and the cluster's id into every directory.
-
-        Args:
-            broker_id: the broker.
-            cluster_id: its cluster.
-            new_directories: write into directories without ids, too.
+        """Write the broker's and the cluster's id into all directories, or into those with ids.
 
         Raises:
             ConfigError: the directories belong to another broker or cluster.

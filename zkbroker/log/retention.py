@@ -115,13 +115,7 @@ def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
 def expired(
     config: LogConfig, directory: Path, segments: Sequence[SegmentSummary], now_ms: int
 ) -> int:
-    """Ask a log's policy how many of its oldest segments to delete.
-
-    Args:
-        config: the log's settings.
-        directory: of the log.
-        segments: oldest first.
-        now_ms: the clock.
+    """Ask a log's policy how many of its segments, oldest first, to delete.
 
     Raises:
         ConfigError: the policy cannot be loaded, or failed; this is no failure of the disk.

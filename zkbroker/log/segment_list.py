@@ -22,13 +22,7 @@ class SegmentList:
     def __init__(
         self, directory: DataDirectory, path: Path, config: LogConfig, segments: list[Segment]
     ) -> None:
-        """Open the last segment for writing.
-
-        Args:
-            directory: the data directory.
-            path: of the log.
-            config: its settings.
-            segments: ascending, at least one.
+        """Open the last of the segments, which ascend, for writing.
 
         Raises:
             OSError: the disk failed.

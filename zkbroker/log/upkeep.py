@@ -29,16 +29,7 @@ _LONGEST_SLEEP_MS = 1000
 
 
 class LogUpkeep:
-    """The periodic work; its tasks call these methods, and so may tests and tools.
-
-    Args:
-        config: settings of all logs together.
-        directories: the data directories.
-        logs: the logs in them.
-        settings: of topics.
-        runtime: concurrency.
-        now_ms: the clock.
-    """
+    """The periodic work; its tasks call these methods, and so may tests and tools."""
 
     def __init__(
         self,

@@ -12,12 +12,7 @@ from zkbroker.log.segments.segment import MAX_RELATIVE_OFFSET, Segment
 
 
 def group_segments(segments: Sequence[Segment], end: int, config: LogConfig) -> list[list[Segment]]:
-    """Divide neighbouring segments into groups, in order.
-
-    Args:
-        segments: ascending.
-        end: the offset after the last of them.
-        config: of the log.
+    """Divide neighbouring segments, ascending up to the offset `end`, into groups, in order.
 
     Raises:
         OSError: the disk failed.

@@ -53,11 +53,6 @@ class Cleanable:
 def cleanable_part(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
     """Return the part of a log that may be compacted.
 
-    Args:
-        log: the log.
-        high_watermark: of its partition.
-        now_ms: the clock.
-
     Raises:
         StorageError: the disk failed.
     """

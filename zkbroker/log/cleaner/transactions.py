@@ -16,10 +16,7 @@ from zkbroker.records import ABORT, EntryInfo, control_type
 def aborted_between(segments: Iterable[Segment], start: int, end: int) -> list[AbortedTransaction]:
     """Return the aborted transactions that overlap `[start, end)`, by first offset.
 
-    Args:
-        segments: all segments of the log, because a marker may come long after its data.
-        start: first offset.
-        end: the offset after the last.
+    All segments of the log are needed, because a marker may come long after its data.
     """
     found = [
         each
@@ -61,10 +58,6 @@ class PassTransactions:
         self, marker: EntryInfo, data: bytes | memoryview
     ) -> tuple[bool, AbortedTransaction | None]:
         """Process a control batch.
-
-        Args:
-            marker: its head.
-            data: its bytes.
 
         Returns:
             Whether it must stay because data of its transaction was found, and the entry of the

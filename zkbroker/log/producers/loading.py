@@ -30,13 +30,7 @@ _END = 2**63 - 1
 def load_producers(
     directory: Path, segments: list[Segment], end: int, *, clean: bool
 ) -> ProducerState:
-    """Return the state of the producers after the last message.
-
-    Args:
-        directory: of the partition.
-        segments: of the log.
-        end: its end offset.
-        clean: the broker stopped cleanly.
+    """Return the state of the producers at the end of a log; `clean`: the broker stopped cleanly.
 
     Raises:
         OSError: the disk failed.

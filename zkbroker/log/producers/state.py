@@ -191,11 +191,7 @@ class ProducerState:
         return known is not None and known.epoch == producer_epoch
 
     def update(self, entry: EntryInfo, marker: Marker | None = None) -> int:
-        """Record a stored batch.
-
-        Args:
-            entry: the batch.
-            marker: its content if it is a marker.
+        """Record a stored batch, with its content if it is a marker.
 
         Returns:
             The first offset of the transaction that it ends, -1 if it ends none.
@@ -239,10 +235,9 @@ class ProducerState:
         return -1
 
     def recall(self, recent: "ProducerState") -> None:
-        """Add the older batches of producers whose last batch this state already has.
+        """Add older batches, from the state after reading the log's last entries only.
 
-        Args:
-            recent: the state after reading the log's last entries only.
+        They belong to producers whose last batch this state already has.
         """
         for producer_id, known in self._producers.items():
             other = recent._producers.get(producer_id)

@@ -103,11 +103,6 @@ class ProducerTracking:
         return stable
 
     def truncate_to(self, offset: int, state: ProducerState) -> None:
-        """Forget everything recorded from an offset on.
-
-        Args:
-            offset: the log's new end.
-            state: the producers at that end.
-        """
+        """Forget everything recorded from an offset on, where the producers were in this state."""
         self.state = state
         self.ended.truncate_to(offset)

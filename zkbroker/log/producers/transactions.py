@@ -38,11 +38,7 @@ class TransactionTracker:
         self._open: OrderedDict[int, int] | None = None  # ascending by the first offset
 
     def note(self, entry: EntryInfo, read: Callable[[], bytes]) -> AbortedTransaction | None:
-        """Process the next entry.
-
-        Args:
-            entry: its head.
-            read: returns its bytes.
+        """Process the next entry by its head; `read` returns its bytes.
 
         Returns:
             The transaction that it aborts, if any.

@@ -27,15 +27,7 @@ class SegmentFiles:
         offsets: OffsetIndex,
         times: TimeIndex | Callable[[], TimeIndex],
     ) -> None:
-        """Take over open files.
-
-        Args:
-            fs: the file system.
-            lock: guards the count of holders.
-            fd: of the log file.
-            offsets: the offset index.
-            times: the time index, or a function that opens it at the first look-up by time.
-        """
+        """Take over open files; a function opens the time index at the first look-up by time."""
         self.fs = fs
         self._lock = lock
         self.fd = fd

@@ -40,12 +40,7 @@ def encode_index(transactions: Iterable[AbortedTransaction]) -> bytes:
 
 
 def read_index(path: Path, base_offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """Read an index file.
-
-    Args:
-        path: the file.
-        base_offset: of its segment.
-        end_offset: the offset after the segment.
+    """Read the index file of a segment with the offsets `[base_offset, end_offset)`.
 
     Raises:
         CorruptMessage: it cannot be that segment's index.
