@@ -158,6 +158,9 @@ class Durability:
         with self._lock:
             if self._failure is not None:
                 raise self._failure
+            if self.durable >= target:
+                # A flush that ends now has woken its waiters: it would leave this one behind.
+                return
             waiter = _Waiter(target, self._directory.runtime.event())
             self._waiters.append(waiter)
         self.request(target)

@@ -258,3 +258,24 @@ def test_unexpected_flush_error_fails_waiting_appends(tmp_path):
             log.wait_durable(result.last_offset, timeout_s=20)
     fs.error = None
     manager.abandon()
+
+
+def test_wait_ends_if_another_flush_has_just_reached_its_target(tmp_path):
+    with started_log(tmp_path) as log:
+        last = append(log, 3).last_offset
+        lock = log.durability._lock
+
+        class FlushedMeanwhile:
+            """The lock, which another task's flush releases to the waiter."""
+
+            def __enter__(self):
+                log.durability._lock = lock
+                log.flush()
+                return lock.__enter__()
+
+            def __exit__(self, *error):
+                return lock.__exit__(*error)
+
+        log.durability._lock = FlushedMeanwhile()
+        log.durability.wait(last + 1, 3)
+        assert log.durability.durable == last + 1
