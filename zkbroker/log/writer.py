@@ -276,6 +276,9 @@ class LogWriter:
     ) -> AppendResult:
         """Write a validated set; every append ends here."""
         log = self._log
+        if log.gone or log.directory.offline:
+            # Since the first check another thread may have been waited for.
+            log.require_online()
         fetch_since, tracked = 0, False
         for entry in prepared.batches:
             since = FETCH_SINCE[entry.codec]

@@ -18,7 +18,7 @@ from tests.support.logs import (
     started_log,
 )
 from tests.support.transactional import TransactionalLog
-from zkbroker.errors import CorruptMessage, OffsetOutOfRange, ProtocolError
+from zkbroker.errors import CorruptMessage, OffsetOutOfRange, ProtocolError, StorageError
 from zkbroker.log import Log, names
 from zkbroker.log.checkpoints import read_offsets
 from zkbroker.records import Codec, encode_message_set, iter_entries, set_offsets
@@ -264,3 +264,13 @@ def test_only_new_epoch_is_written_off_event_loop(tmp_path, monkeypatch):
         assert offloaded == [(3, 0)]
         log.append_as_follower(placed(5, epoch=4))
         assert offloaded == [(3, 0), (4, 5)]
+
+
+def test_partition_deleted_while_an_epoch_is_written_refuses_the_append(tmp_path, monkeypatch):
+    with started_log(tmp_path, **SMALL) as log:
+        offload = log.writer._offload
+        monkeypatch.setattr(
+            log.writer, "_offload", lambda assign: offload(assign) or log.mark_deleted()
+        )
+        with pytest.raises(StorageError, match="the partition was deleted"):
+            log.append_as_follower(placed(0, epoch=3))
