@@ -54,7 +54,7 @@ class LogLoader:
             unclean = [here for directory, here in found if not directory.clean]
             self.settings.learn(read_settings, {tp.topic for here in unclean for tp, _ in here})
         cuts: list[Cut] = []
-        failures: list[StorageError] = []
+        failures: list[Exception] = []
         recovered: list[tuple[DataDirectory, _Recovered]] = []
 
         def recover(directory: DataDirectory, here: _Found) -> None:
@@ -64,7 +64,7 @@ class LogLoader:
                 failure = directory.fail(error)
                 if directory.offline is None:
                     failures.append(failure)
-            except StorageError as error:
+            except Exception as error:  # noqa: BLE001 - raised below, by the task that waits
                 failures.append(error)
             else:
                 recovered.append((directory, logs))

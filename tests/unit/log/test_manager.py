@@ -407,6 +407,19 @@ def test_start_with_few_descriptors_loses_no_message(tmp_path):
     assert all("Too many open files" in refusal for refusal in refusals)
 
 
+def test_unexpected_error_of_a_recovery_ends_the_start(tmp_path, monkeypatch):
+    def broken(plan):
+        raise ValueError("a defect")
+
+    store_partitions(tmp_path)
+    manager = make_manager(tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match="a defect"):
+        patch.setattr("zkbroker.log.loader.load", broken)
+        manager.start()
+    with started(tmp_path) as manager:
+        assert sorted(manager.logs()) == PARTITIONS
+
+
 def test_unreadable_replacement_plan_is_refused(tmp_path):
     with started(tmp_path) as manager:
         append(manager.get_or_create(TP), 1)
