@@ -199,9 +199,9 @@ class DataDirectory:
         with self._writing:
             self.recovery_points, starts, self.high_watermarks = read()
             self.start_offsets = {tp: start for tp, start in starts.items() if start > 0}
-            self._write(names.RECOVERY_POINTS, self.recovery_points)
-            self._write(names.HIGH_WATERMARKS, self.high_watermarks)
-            self._write(names.START_OFFSETS, self.start_offsets)
+            self._try_to_write(names.RECOVERY_POINTS, self.recovery_points)
+            self._try_to_write(names.HIGH_WATERMARKS, self.high_watermarks)
+            self._try_to_write(names.START_OFFSETS, self.start_offsets)
 
     def save_high_watermarks(self, read: Callable[[], Offsets]) -> None:
         """Make the high watermarks stable if they changed, off the event loop.
@@ -211,18 +211,25 @@ class DataDirectory:
         """
         with self._writing:
             marks = read()
-            if marks != self.high_watermarks:
+            if marks != self.high_watermarks and self._try_to_write(names.HIGH_WATERMARKS, marks):
                 self.high_watermarks = marks
-                self._write(names.HIGH_WATERMARKS, marks)
 
     def save_start_offset(self, tp: TopicPartition, read: Callable[[], int]) -> None:
-        """Make the start offset of one log stable, off the event loop."""
+        """Make the start offset of one log stable, off the event loop.
+
+        Raises:
+            StorageError: it could not be written.
+        """
         with self._writing:
             self.start_offsets[tp] = read()
             self._write(names.START_OFFSETS, self.start_offsets)
 
     def save_recovery_point(self, tp: TopicPartition, read: Callable[[], int]) -> None:
-        """Make the recovery point of one log stable, off the event loop."""
+        """Make the recovery point of one log stable, off the event loop.
+
+        Raises:
+            StorageError: it could not be written.
+        """
         with self._writing:
             self.recovery_points[tp] = read()
             self._write(names.RECOVERY_POINTS, self.recovery_points)
@@ -242,10 +249,14 @@ class DataDirectory:
             if offset is not None:
                 kept = {each: at for each, at in self.cleaned.items() if each in keep}
                 self.cleaned = kept | {tp: offset}
-                self._write(names.CLEANED_OFFSETS, self.cleaned)
+                self._try_to_write(names.CLEANED_OFFSETS, self.cleaned)
 
     def lower_cleaned(self, tp: TopicPartition, offset: int) -> None:
-        """Lower the end of a log's compacted part to an offset, off the event loop."""
+        """Lower the end of a log's compacted part to an offset, off the event loop.
+
+        Raises:
+            StorageError: it could not be written.
+        """
         with self._writing:
             if self.cleaned.get(tp, -1) > offset:
                 self.cleaned[tp] = offset
@@ -271,12 +282,20 @@ class DataDirectory:
 
     def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         if self.offline is None:
-            try:
+            with self.storage():
                 self.runtime.offload(
                     checkpoints.write_offsets, self.fs, self.root / name, dict(offsets)
                 )
-            except OSError as error:
-                self.fail(error)
+
+    def _try_to_write(self, name: str, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Write what is not needed at once, and is written again; returns whether it was."""
+        try:
+            self._write(name, offsets)
+        except StorageError as error:
+            if self.offline is None:
+                logger.warning("checkpoint not written name=%s reason=%s", name, error)
+            return False
+        return True
 
     # Files to be removed
 

@@ -100,8 +100,8 @@ def truncate(log: LogParts, offset: int) -> None:
         if offset <= log.log_start_offset:
             _restart(log, offset)
             return
-        with directory.storage():
-            _forget_stable(log, offset)
+        _forget_stable(log, offset)
+        with directory.storage(half_done=True):
             end = log.log_end_offset = log.segment_list.truncate_to(offset)
             log.led_under = NO_EPOCH
             log.durability.truncated(end, log.segments)
@@ -124,8 +124,8 @@ def restart(log: LogParts, offset: int) -> None:
 
 def _restart(log: LogParts, offset: int) -> None:
     directory, offload = log.directory, log.directory.runtime.offload
-    with directory.storage():
-        _forget_stable(log, min(offset, log.log_start_offset))
+    _forget_stable(log, min(offset, log.log_start_offset))
+    with directory.storage(half_done=True):
         log.segment_list.restart_at(offset)
         log.log_start_offset = log.log_end_offset = offset
         log.led_under = NO_EPOCH

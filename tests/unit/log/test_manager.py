@@ -26,8 +26,9 @@ from tests.support.logs import (
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import FileSystem, TopicPartition
-from zkbroker.log.checkpoints import read_meta
+from zkbroker.log.checkpoints import read_meta, read_offsets
 from zkbroker.log.durability import Durability
+from zkbroker.log.names import HIGH_WATERMARKS
 from zkbroker.log.upkeep import LogUpkeep
 from zkbroker.records import iter_entries
 
@@ -368,6 +369,47 @@ def test_missing_descriptors_fail_calls_and_not_directory(tmp_path):
         assert manager.offline_dirs() == {}
         append(log, 3, times=5)
         assert [record.offset for record in read_all(log)] == list(range(end + 15))
+
+
+def test_truncation_does_not_begin_without_its_checkpoint(tmp_path):
+    fs = ScarceFileSystem(written_ending=".tmp")
+    with started_log(tmp_path, fs=fs) as log:
+        append(log, 1, times=10)
+        log.flush()
+        fs.left = 0
+        with pytest.raises(StorageError, match="Too many open files"):
+            log.truncate_to(4)
+        assert log.log_end_offset == 10
+        fs.left = None
+        assert log.truncate_to(4) == 4
+        assert [record.offset for record in read_all(log)] == [0, 1, 2, 3]
+
+
+def test_high_watermarks_that_could_not_be_written_are_written_later(tmp_path):
+    fs = ScarceFileSystem(written_ending=".tmp")
+    with started(tmp_path, fs=fs) as manager:
+        append(manager.get_or_create(TP), 3)
+        manager.use_high_watermarks(lambda: {TP: 2})
+        fs.left = 0
+        manager.checkpoint_high_watermarks()
+        fs.left = None
+        manager.checkpoint_high_watermarks()
+        assert read_offsets(tmp_path / HIGH_WATERMARKS) == {TP: 2}
+
+
+@pytest.mark.parametrize("begun", ["load_producers", "drop_snapshots"])
+def test_interrupted_truncation_takes_its_directory_offline(tmp_path, monkeypatch, begun):
+    # The log has its new end already, so that a second truncation would have nothing to do.
+    def no_descriptors(*arguments, **settings):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with started(tmp_path) as manager:
+        log = manager.get_or_create(TP)
+        append(log, 1, times=10)
+        monkeypatch.setattr(f"zkbroker.log.trimming.{begun}", no_descriptors)
+        with pytest.raises(StorageError, match="Too many open files"):
+            log.truncate_to(4)
+        assert list(manager.offline_dirs()) == [str(tmp_path)]
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex", ".snapshot.tmp"])
