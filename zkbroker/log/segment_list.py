@@ -150,6 +150,9 @@ class SegmentList:
             count -= 1
         leaving = self.all[count:]
         if leaving:
+            # Damage shows before anything is removed.
+            with self._directory.open_files.opened(self.all[count - 1]) as files:
+                self.all[count - 1].find(files, offset)
             self._set(self.all[:count])
             # The newest first, so that a crash leaves no gap.
             self._retire(leaving[::-1])

@@ -9,6 +9,7 @@ from tests.support.logs import (
     TP,
     append,
     crash,
+    flip_bit,
     make_manager,
     message_set,
     read_all,
@@ -22,6 +23,7 @@ from zkbroker.errors import CorruptMessage, OffsetOutOfRange, ProtocolError, Sto
 from zkbroker.log import Log, names
 from zkbroker.log.checkpoints import read_offsets
 from zkbroker.records import Codec, encode_message_set, iter_entries, set_offsets
+from zkbroker.records.layout import SIZE_AT
 
 SMALL = {"segment_bytes": 1500, "index_interval_bytes": 200}
 OTHER = TP._replace(partition=1)
@@ -200,6 +202,19 @@ def test_truncation_within_entry_removes_entry(tmp_path):
         assert log.truncate_to(6) == 4
         assert log.truncate_to(9) == 4
         assert [r.offset for r in read_all(log)] == [0, 1, 2, 3]
+
+
+def test_truncation_at_damage_changes_nothing(tmp_path):
+    with started_log(tmp_path, **SMALL) as log:
+        append(log, 1, times=40)
+        end, later = log.log_end_offset, log.segments[1].base_offset
+        held = log.read(5, 1, end=end)
+        flip_bit(log.segments[0].path(names.LOG), held.slice.position + SIZE_AT, 0x7F)
+        held.slice.close()
+        with pytest.raises(CorruptMessage):
+            log.truncate_to(5)
+        assert log.log_end_offset == end
+        assert [record.offset for record in read_all(log, start=later)] == [*range(later, end)]
 
 
 def test_truncation_forgets_sequences(tmp_path):
