@@ -4,7 +4,8 @@ Invariant: a read works on the list of segments that it took, and keeps the file
 Remembered look-ups are valid until the log is truncated.
 """
 
-import bisect
+from bisect import bisect_right
+from operator import attrgetter
 
 from zkbroker.errors import OffsetOutOfRange, UnsupportedForMessageFormat
 from zkbroker.fileslice import FileSlice
@@ -121,11 +122,12 @@ class LogReader:
         if found.slice is None or found.segment is None or found.files is None:
             return []
         segments = self._log.segment_list.all
-        bases = [each.base_offset for each in segments]
-        at = bisect.bisect_left(bases, found.segment.base_offset)
+        # Meanwhile a compaction may have joined the segment to an earlier one.
+        later = bisect_right(segments, found.segment.base_offset, key=attrgetter("base_offset"))
+        at = max(later - 1, 0)
         behind = found.files.offsets.offset_behind(found.slice.position + found.slice.size)
         if behind is None:
-            behind = bases[at + 1] if at + 1 < len(bases) else self._log.log_end_offset
+            behind = segments[later].base_offset if segments[later:] else self._log.log_end_offset
         return list(select((each.aborted for each in segments[at:]), offset, behind))
 
     def offset_for_timestamp(self, timestamp: int, end: int) -> TimestampOffset | None:

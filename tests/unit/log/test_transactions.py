@@ -30,6 +30,7 @@ from zkbroker.admin.log_check import check_logs, repair_logs
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import Log, TopicPartition
 from zkbroker.log.producers.stability import EndedTransactions
+from zkbroker.log.replacing import replace_segments, segment_writer
 from zkbroker.records import (
     committed_only,
     encode_message_set,
@@ -424,6 +425,25 @@ def test_read_cost_does_not_grow_with_earlier_aborts(log):
         found.slice.close()
         effort.append(steps)
     assert effort[1] < 1.2 * effort[0]
+
+
+def test_aborted_transactions_are_found_if_their_segment_was_joined_meanwhile(tmp_path):
+    with started_log(tmp_path) as log:
+        for producer in range(2):
+            append_transactional(log, producer=producer)
+            end_transaction(log, producer=producer, commit=False)
+            log.roll()
+        found = log.read(2, 1 << 20, end=4)
+        old = log.segments[:-1]
+        joined = segment_writer(log, 0)
+        for segment in old:
+            joined.append(segment.path(".log").read_bytes())
+            for each in segment.aborted:
+                joined.add_aborted(each)
+        joined.finish()
+        replace_segments(log, old, [joined])
+        assert [each[:2] for each in log.aborted_transactions(2, found)] == [(1, 2)]
+        found.slice.close()
 
 
 def open_indexes():
