@@ -195,9 +195,8 @@ class Durability:
                     with directory.storage():
                         fds = [self._hold(each, held) for each in (*segments, self._active)]
                 except StorageError:
-                    self.unflushed_since_ms = (
-                        since if since is not None else self.unflushed_since_ms
-                    )
+                    if since is not None:
+                        self.unflushed_since_ms = since
                     raise
             try:
                 started = time.monotonic()
@@ -205,7 +204,8 @@ class Durability:
                     directory.runtime.offload(self._sync, fds, rolled, names_unsynced)
                 directory.flush_times.observe(time.monotonic() - started)
             except BaseException:
-                self.unflushed_since_ms = since if since is not None else self.unflushed_since_ms
+                if since is not None:
+                    self.unflushed_since_ms = since
                 raise
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]

@@ -127,7 +127,8 @@ class LogReader:
         at = max(later - 1, 0)
         behind = found.files.offsets.offset_behind(found.slice.position + found.slice.size)
         if behind is None:
-            behind = segments[later].base_offset if segments[later:] else self._log.log_end_offset
+            at_end = later == len(segments)
+            behind = self._log.log_end_offset if at_end else segments[later].base_offset
         return list(select((each.aborted for each in segments[at:]), offset, behind))
 
     def offset_for_timestamp(self, timestamp: int, end: int) -> TimestampOffset | None:
