@@ -170,14 +170,7 @@ class Durability:
             raise waiter.failure
 
     def flush(self) -> int:
-        """Flush everything written so far to stable storage, off the event loop.
-
-        Returns:
-            The end offset that is on stable storage.
-
-        Raises:
-            StorageError: the disk failed; the data directory is offline now.
-        """
+        """See `Log.flush`."""
         directory = self._directory
         with ExitStack() as held:
             with self._lock:

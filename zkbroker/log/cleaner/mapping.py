@@ -43,11 +43,9 @@ class Mapper:
         if entry.is_control:
             part = memoryview(block)[entry.position : entry.position + entry.size]
             self.transactions.end(entry, part)
-            if entry.last_offset >= start:
-                self.map.see(entry.last_offset)
+            self.map.see(entry.last_offset)
         elif entry.is_transactional and self.transactions.is_aborted(entry):
-            if entry.last_offset >= start:
-                self.map.see(entry.last_offset)
+            self.map.see(entry.last_offset)
         elif not entry.codec:
             self.map.note(block, entry.position, start=start, alone=True)
         elif entry.magic == 2:

@@ -131,19 +131,14 @@ class _Reader:
 
 
 def _inner_offsets(entry: bytes) -> tuple[int, int, int]:
-    first, last, count = -1, -1, 0
     try:
-        for record in iter_records(entry, verify_crc=False):
-            if count == 0:
-                first = record.offset
-            last = record.offset
-            count += 1
+        offsets = [record.offset for record in iter_records(entry, verify_crc=False)]
     except ProtocolError as error:
         # The checksum is right: a producer sent a wrapper that cannot be read.
         raise CorruptMessage(f"compressed messages cannot be read: {error}") from error
-    if count == 0:
+    if not offsets:
         raise CorruptMessage("a compressed entry without messages")
-    return first, last, count
+    return offsets[0], offsets[-1], len(offsets)
 
 
 def scan_segment(
