@@ -28,6 +28,8 @@ from zkbroker.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+"""Errors of a process that has no file descriptor left, which are no failure of the disk."""
 
 
 class DataDirectory:
@@ -80,7 +82,7 @@ class DataDirectory:
             error: of the system call.
             half_done: only a restart can finish the operation, whatever the error was.
         """
-        harmless = error.errno in (errno.EMFILE, errno.ENFILE)
+        harmless = error.errno in NO_DESCRIPTORS
         if not half_done and (harmless or (error.errno == errno.ENOENT and self.root.is_dir())):
             return self.error(str(error))
         if self.offline is None:

@@ -4,7 +4,6 @@ Invariant: a partition's log lives in exactly one data directory. Topic settings
 log is recovered; a log whose topic settings are unknown is recovered as if it were compacted.
 """
 
-import errno
 import logging
 import time
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TypeAlias
 
 from zkbroker.errors import StorageError
 from zkbroker.log.directories import DataDirectories
-from zkbroker.log.directory import DataDirectory
+from zkbroker.log.directory import NO_DESCRIPTORS, DataDirectory
 from zkbroker.log.log import Log
 from zkbroker.log.log_set import LogSet, UnopenedLog
 from zkbroker.log.names import TopicPartition
@@ -160,7 +159,7 @@ class LogLoader:
                 except StorageError as error:
                     if directory.offline is not None:
                         return
-                    if not out_of_descriptors(error):
+                    if getattr(error.__cause__, "errno", None) not in NO_DESCRIPTORS:
                         raise
             unopened.append(tp)
             self.logs.unopened[tp] = found
@@ -183,9 +182,3 @@ class LogLoader:
         log = Log(tp, found.path, self.settings.of(tp.topic), found.directory, found.state)
         self.logs.open[tp] = log
         return log
-
-
-def out_of_descriptors(error: StorageError) -> bool:
-    """Whether the process has no file descriptor left, which is no failure of the disk."""
-    cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE)

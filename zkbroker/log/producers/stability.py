@@ -8,32 +8,12 @@ log.
 """
 
 from collections import deque
-from weakref import WeakValueDictionary
 
 
 class Verification:
     """A verification with a transaction's coordinator; valid until the next marker."""
 
     __slots__ = ("__weakref__",)
-
-
-class Verifications:
-    """Verifications of one log; each lives as long as its request."""
-
-    def __init__(self) -> None:
-        self._begun: WeakValueDictionary[int, Verification] = WeakValueDictionary()
-
-    def begin(self, producer_id: int) -> Verification:
-        """Return the verification that an append must pass once the coordinator has confirmed."""
-        return self._begun.setdefault(producer_id, Verification())
-
-    def holds(self, producer_id: int, verification: Verification | None) -> bool:
-        """Whether no marker of the producer was written since the verification began."""
-        return verification is not None and self._begun.get(producer_id) is verification
-
-    def ended(self, producer_id: int) -> None:
-        """Record a marker of a producer."""
-        self._begun.pop(producer_id, None)
 
 
 class EndedTransactions:

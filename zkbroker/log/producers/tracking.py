@@ -8,10 +8,11 @@ Otherwise readers would take aborted data for committed data (KAFKA-7866).
 """
 
 from collections.abc import Mapping
+from weakref import WeakValueDictionary
 
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log.names import TopicPartition
-from zkbroker.log.producers.stability import EndedTransactions, Verification, Verifications
+from zkbroker.log.producers.stability import EndedTransactions, Verification
 from zkbroker.log.producers.state import BatchMetadata, ProducerState
 from zkbroker.log.segments.segment import Segment
 from zkbroker.log.validation import markers_in
@@ -35,7 +36,8 @@ class ProducerTracking:
         self._sequenced = sequenced
         self.ended = EndedTransactions()
         """Transactions with a marker that may still be above the high watermark."""
-        self._verifications = Verifications()
+        # By producer, until its next marker; each lives as long as its request.
+        self._verifications: WeakValueDictionary[int, Verification] = WeakValueDictionary()
 
     def check(self, entry: EntryInfo, verification: Verification | None) -> BatchMetadata | None:
         """Check a batch of a producer before it is written.
@@ -52,7 +54,7 @@ class ProducerTracking:
             return stored
         if self.state.in_transaction(entry.producer_id, entry.producer_epoch):
             return None
-        if not self._verifications.holds(entry.producer_id, verification):
+        if verification is None or self._verifications.get(entry.producer_id) is not verification:
             raise ProtocolError(
                 f"producer {entry.producer_id} has no ongoing transaction in "
                 f"{self._topic_partition} that its coordinator knows",
@@ -64,7 +66,7 @@ class ProducerTracking:
         """Return the verification for an append; None if the transaction has already begun."""
         if self.state.in_transaction(producer_id, producer_epoch):
             return None
-        return self._verifications.begin(producer_id)
+        return self._verifications.setdefault(producer_id, Verification())
 
     def record(
         self, segment: Segment, prepared: PreparedSet, markers: Mapping[int, Marker | None] | None
@@ -87,7 +89,7 @@ class ProducerTracking:
                 segment.add_aborted(self.state.aborted_by(entry))
             begun_at = self.state.update(entry, marker)
             if entry.is_control:
-                self._verifications.ended(entry.producer_id)
+                self._verifications.pop(entry.producer_id, None)
             if begun_at >= 0:
                 self.ended.note(begun_at, entry.base_offset)
 
