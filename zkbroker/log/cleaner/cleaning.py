@@ -70,11 +70,11 @@ class CleanStats:
     copied: CopyCounts = field(default_factory=CopyCounts)
 
 
+@dataclass(slots=True)
 class _Counting:
     """A target that writes nothing and only counts bytes."""
 
-    def __init__(self) -> None:
-        self.size = 0
+    size: int = 0
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         self.size += len(data)
