@@ -301,8 +301,17 @@ class Log(LogParts):
             self.gone = self.gone or "the log is closed"
             self.segment_list.release_files()
 
-    def mark_deleted(self) -> None:
-        """Refuse every call from now on: the partition is being deleted."""
-        self.gone = "the partition was deleted"
-        self.durability.fail(self.gone)
-        self.segment_list.release_files()
+    def delete(self, doomed: Path) -> None:
+        """Rename the log's directory, and refuse every call from now on.
+
+        Code that replaces or removes files is waited for: it would not find them any more, or find
+        those of a later log.
+
+        Raises:
+            OSError: it could not be renamed.
+        """
+        with self.files_lock, self.lock:
+            self.gone = "the partition was deleted"
+            self.durability.fail(self.gone)
+            self.segment_list.release_files()
+            self.directory.fs.rename(self.path, doomed)

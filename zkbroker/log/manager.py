@@ -275,13 +275,12 @@ class LogManager:
             config = self._settings.of(tp.topic) if log is None else log.config
             doomed = directory.root / names.delete_directory_name(tp)
             try:
-                self.fs.rename(found.path, doomed)
-                if log is not None:
-                    log.mark_deleted()
+                if log is None:
+                    self.fs.rename(found.path, doomed)
+                else:
+                    log.delete(doomed)
                 self._runtime.offload(self.fs.fsync_dir, directory.root)
             except OSError as error:
-                if log is not None:
-                    log.mark_deleted()
                 raise directory.fail(error) from error
             directory.discard(doomed, self._now_ms() + config.file_delete_delay_ms)
         logger.info("log deleted partition=%s directory=%s", tp, doomed)

@@ -277,7 +277,7 @@ class LogWriter:
         """Write a validated set; every append ends here."""
         log = self._log
         if log.gone or log.directory.offline:
-            # Since the first check another thread may have been waited for.
+            # The disk may have failed for another log during an off-load.
             log.require_online()
         fetch_since, tracked = 0, False
         for entry in prepared.batches:

@@ -1,5 +1,6 @@
 """A follower's log: appends at the leader's offsets, truncations, restarts at an offset."""
 
+import errno
 import os
 import random
 
@@ -281,11 +282,14 @@ def test_only_new_epoch_is_written_off_event_loop(tmp_path, monkeypatch):
         assert offloaded == [(3, 0), (4, 5)]
 
 
-def test_partition_deleted_while_an_epoch_is_written_refuses_the_append(tmp_path, monkeypatch):
+def test_disk_failing_while_an_epoch_is_written_refuses_the_append(tmp_path, monkeypatch):
     with started_log(tmp_path, **SMALL) as log:
-        offload = log.writer._offload
-        monkeypatch.setattr(
-            log.writer, "_offload", lambda assign: offload(assign) or log.mark_deleted()
-        )
-        with pytest.raises(StorageError, match="the partition was deleted"):
+
+        def fails_for_another_log(assign):
+            assign()
+            log.directory.fail(OSError(errno.EIO, "the disk failed"))
+
+        monkeypatch.setattr(log.writer, "_offload", fails_for_another_log)
+        with pytest.raises(StorageError, match="the disk failed"):
             log.append_as_follower(placed(0, epoch=3))
+        assert log.log_end_offset == 0

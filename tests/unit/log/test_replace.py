@@ -1,13 +1,22 @@
 import errno
+import threading
 
 import pytest
 
-from tests.support.logs import EagerRuntime, append, read_all, reopened_log, start_log, started_log
+from tests.support.logs import (
+    TP,
+    EagerRuntime,
+    append,
+    read_all,
+    reopened_log,
+    start_log,
+    started_log,
+)
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import FileSystem, names
 from zkbroker.log.replacing import replace_segments, segment_writer
-from zkbroker.log.segments.replacement import PLAN
+from zkbroker.log.segments.replacement import PLAN, commit_plan
 from zkbroker.records import iter_entries
 
 SETTINGS = {"segment_bytes": 1500, "cleanup_policy": "compact"}
@@ -194,6 +203,25 @@ def test_files_of_new_segments_are_on_stable_storage(tmp_path):
     ]
     assert all(path.stat().st_size for path in paths)
     assert [path.name for path in paths if stored[path.name].stable != path.read_bytes()] == []
+    manager.close()
+
+
+def test_deletion_waits_for_a_replacement(tmp_path, monkeypatch):
+    manager, log = start_log(tmp_path, **SETTINGS)
+    fill(log)
+    deletion = threading.Thread(target=manager.delete, args=[TP])
+
+    def deleted_meanwhile(*arguments):
+        deletion.start()
+        deletion.join(0.2)
+        commit_plan(*arguments)
+
+    monkeypatch.setattr("zkbroker.log.replacing.commit_plan", deleted_meanwhile)
+    replace(log, *every_third(log))
+    deletion.join(10)
+    assert manager.offline_dirs() == {}
+    assert log.offline == "the partition was deleted"
+    assert not log.path.exists()
     manager.close()
 
 
