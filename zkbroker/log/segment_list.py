@@ -100,10 +100,6 @@ class SegmentList:
     def roll(self, base_offset: int, now_ms: int | None = None) -> Segment:
         """Close the active segment and begin another one.
 
-        Args:
-            base_offset: of the new one.
-            now_ms: when it begins; None for now.
-
         Raises:
             OSError: the disk failed; nothing changed.
         """

@@ -19,13 +19,7 @@ ReadSettings: TypeAlias = Callable[[Set[str]], Mapping[str, Mapping[str, str]]]
 
 
 class TopicSettings:
-    """The effective settings of each topic.
-
-    Args:
-        config: settings of all logs together.
-        defaults: settings of a topic without its own.
-        overrides: topic to its own settings, under topic-level names.
-    """
+    """The effective settings of each topic; its own are given under topic-level names."""
 
     def __init__(
         self,

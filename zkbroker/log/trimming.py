@@ -56,12 +56,7 @@ def advance_start(log: LogParts, offset: int) -> int:
 
 
 def delete_old_segments(log: LogParts, now_ms: int, end: int) -> int:
-    """Delete the segments that the retention policy expires; returns how many.
-
-    Args:
-        log: the log.
-        now_ms: the clock.
-        end: the high watermark; nothing above it is deleted.
+    """Delete what the retention policy expires below the high watermark; returns how many segments.
 
     Raises:
         ConfigError: the policy cannot be loaded, or failed.

@@ -27,12 +27,7 @@ Data = bytes | bytearray | memoryview
 
 
 def append_policy(config: LogConfig, *, control: bool = False) -> AppendPolicy:
-    """Return the rules for appended messages that follow from a topic's settings.
-
-    Args:
-        config: the settings.
-        control: whether the set is a marker of a transaction.
-    """
+    """Return the rules of a topic's settings for appended messages, or for a marker."""
     codec = None
     if config.compression_type != "producer" and not control:
         codec = Codec.from_name(config.compression_type)

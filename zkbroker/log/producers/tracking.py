@@ -71,12 +71,9 @@ class ProducerTracking:
     def record(
         self, segment: Segment, prepared: PreparedSet, markers: Mapping[int, Marker | None] | None
     ) -> None:
-        """Record the batches of a written set.
+        """Record the batches of a set that was written to a segment.
 
-        Args:
-            segment: the segment that holds it.
-            prepared: the set.
-            markers: its markers, by offset; None to read them from the set.
+        Its markers, by offset, are read from it if they are not given.
 
         Raises:
             OSError: the transaction index cannot be written.

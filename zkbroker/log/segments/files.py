@@ -74,12 +74,9 @@ class SegmentFiles:
 
 
 class AppendedFiles:
-    """Files that are rarely appended to: the most recently used ones stay open.
+    """Files that are rarely appended to: the most recently used ones, up to a limit, stay open.
 
-    Args:
-        fs: the file system.
-        lock: held during each write, so that no file is closed meanwhile.
-        limit: how many stay open.
+    The lock is held during each write, so that no file is closed meanwhile.
     """
 
     def __init__(self, fs: FileSystem, lock: Lock, limit: int) -> None:

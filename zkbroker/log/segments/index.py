@@ -42,13 +42,7 @@ class _SparseIndex:
     def __init__(
         self, fs: FileSystem, path: Path, base_offset: int, *, max_bytes: int | None = None
     ) -> None:
-        """Open an index.
-
-        Args:
-            fs: the file system.
-            path: its file; it must exist unless the index is written.
-            base_offset: the segment's base offset.
-            max_bytes: pre-allocated size of an index that is written; None opens read-only.
+        """Open an index: to write it, with a pre-allocated size, or read-only if it exists.
 
         Raises:
             OSError: the file cannot be opened.

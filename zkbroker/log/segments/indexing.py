@@ -80,9 +80,7 @@ class Indexer:
 def new_indexes(segment: "Segment", max_bytes: int | None = None) -> Iterator[Indexer]:
     """Replace both indexes of a closed segment by empty ones, to be filled and finished.
 
-    Args:
-        segment: the segment.
-        max_bytes: pre-allocated size of an index; None for one that is enough for its log file.
+    Their pre-allocated size is `max_bytes`; without it, one that is enough for the log file.
 
     Raises:
         OSError: the disk failed.

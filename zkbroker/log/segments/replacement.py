@@ -38,11 +38,7 @@ class SegmentWriter:
     """Writes a segment beside its log, as `*.cleaned` files that no reader sees."""
 
     def __init__(self, segment: Segment, index_max_bytes: int) -> None:
-        """Create the files; those of an earlier attempt are overwritten.
-
-        Args:
-            segment: a new one; its messages have at least its base offset.
-            index_max_bytes: size of an index at most.
+        """Create the files of a new segment; those of an earlier attempt are overwritten.
 
         Raises:
             OSError: the disk failed.

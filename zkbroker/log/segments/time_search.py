@@ -27,13 +27,7 @@ class TimestampOffset(NamedTuple):
 def first_at_or_after(
     segment: Segment, files: SegmentFiles, timestamp: int, start: int
 ) -> TimestampOffset | None:
-    """Find the first message of a segment at or after a time.
-
-    Args:
-        segment: the segment to search.
-        files: its open files.
-        timestamp: ms since 1970.
-        start: lower offsets are ignored.
+    """Find the first message of a segment at or after a time (ms), not below the offset `start`.
 
     Raises:
         OSError: the disk failed.
