@@ -261,8 +261,8 @@ class DataDirectory:
         """
         with self._writing:
             if self.cleaned.get(tp, -1) > offset:
+                self._write(names.CLEANED_OFFSETS, self.cleaned | {tp: offset})
                 self.cleaned[tp] = offset
-                self._write(names.CLEANED_OFFSETS, self.cleaned)
 
     def forget(self, tp: TopicPartition) -> None:
         """Drop a partition from the checkpoints, so that a later one of its name starts afresh.
@@ -277,8 +277,9 @@ class DataDirectory:
                 (names.START_OFFSETS, self.start_offsets),
                 (names.CLEANED_OFFSETS, self.cleaned),
             ):
-                if offsets.pop(tp, None) is not None:
-                    self._write(name, offsets)
+                if tp in offsets:
+                    self._write(name, {each: at for each, at in offsets.items() if each != tp})
+                    del offsets[tp]
         if self.offline is not None:
             raise self.error(self.offline)
 

@@ -28,7 +28,7 @@ from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import FileSystem, TopicPartition
 from zkbroker.log.checkpoints import read_meta, read_offsets
 from zkbroker.log.durability import Durability
-from zkbroker.log.names import HIGH_WATERMARKS
+from zkbroker.log.names import HIGH_WATERMARKS, RECOVERY_POINTS
 from zkbroker.log.upkeep import LogUpkeep
 from zkbroker.records import iter_entries
 
@@ -383,6 +383,23 @@ def test_truncation_does_not_begin_without_its_checkpoint(tmp_path):
         fs.left = None
         assert log.truncate_to(4) == 4
         assert [record.offset for record in read_all(log)] == [0, 1, 2, 3]
+
+
+def test_partition_is_not_made_again_before_its_checkpoints_forget_it(tmp_path):
+    fs = ScarceFileSystem(written_ending=".tmp")
+    with started(tmp_path, fs=fs) as manager:
+        append(manager.get_or_create(TP), 10)
+        manager.get_or_create(TP).flush()
+        manager.get_or_create(TP).roll()
+        manager.upkeep.checkpoint()
+        manager.delete(TP)
+        fs.left = 0
+        for _ in range(2):
+            with pytest.raises(StorageError, match="Too many open files"):
+                manager.get_or_create(TP)
+        fs.left = None
+        manager.get_or_create(TP)
+        assert TP not in read_offsets(tmp_path / RECOVERY_POINTS)
 
 
 def test_high_watermarks_that_could_not_be_written_are_written_later(tmp_path):
