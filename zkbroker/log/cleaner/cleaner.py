@@ -14,6 +14,7 @@ from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log.cleaner.cleaning import CleaningAborted, CleanStats, PassSettings, clean
 from zkbroker.log.cleaner.selection import Cleanable, cleanable_part
 from zkbroker.log.cleaner.throttle import Throttle
+from zkbroker.log.directory import NO_DESCRIPTORS
 from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.trimming import delete_old_segments
@@ -121,9 +122,10 @@ class LogCleaner:
     # Rounds, called by the tasks, and by tests and tools
 
     def clean_one(self) -> CleanStats | None:
-        """Compact the dirtiest log; returns None if no log needs it.
+        """Compact the dirtiest log; returns None if no log needs it, or no file can be opened.
 
-        An error is logged and makes the log uncleanable until the restart.
+        An error is logged and makes the log uncleanable until the restart; it is compacted later if
+        the process only had no file descriptors left.
         """
         part = self._take_dirtiest()
         if part is None:
@@ -141,6 +143,9 @@ class LogCleaner:
             logger.info("pass ended early partition=%s reason=%s", log.topic_partition, reason)
         except StorageError as error:
             logger.warning("log not compacted partition=%s error=%s", log.topic_partition, error)
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno in NO_DESCRIPTORS:
+                return None
             if log.offline is None:
                 self._uncleanable[log] = str(error)
         except Exception as error:

@@ -7,6 +7,7 @@ from tests.support.clocks import Clock
 from tests.support.logs import (
     TP,
     EagerRuntime,
+    ScarceFileSystem,
     append_transactional,
     end_transaction,
     flip_bit,
@@ -198,6 +199,21 @@ def test_damaged_log_is_uncleanable_and_others_are_cleaned(opened):
     assert len(read_all(log)) == 1
     assert opened.manager.cleaner.metrics.passes == 1
     flip_bit(path, -1)
+
+
+@pytest.mark.parametrize("left", range(6))
+def test_log_is_cleaned_once_there_are_file_descriptors_again(tmp_path, left):
+    fs = ScarceFileSystem()
+    scarce = CleanableLog(tmp_path / "scarce", fs=fs)
+    scarce.fill()
+    scarce.log.roll()
+    fs.left = left
+    assert scarce.manager.cleaner.clean_one() is None
+    assert not scarce.manager.cleaner.uncleanable()
+    fs.left = None
+    scarce.clean()
+    assert len(read_all(scarce.log)) == 5
+    scarce.manager.close()
 
 
 def test_log_below_dirty_ratio_is_not_cleaned(opened):
