@@ -9,21 +9,6 @@ typedef struct {
     int dense;
 } scanned;
 
-/* A loop over this many bytes takes milliseconds; to release the interpreter lock for less costs
- * more than it gains. */
-enum { MUCH_BYTES = 512 * 1024 };
-
-static PyThreadState *let_others_run(Py_ssize_t size)
-{
-    return size > MUCH_BYTES ? PyEval_SaveThread() : NULL;
-}
-
-static void take_turn(PyThreadState *others)
-{
-    if (others != NULL)
-        PyEval_RestoreThread(others);
-}
-
 /* 1 when `count` good records fill the bytes exactly. */
 static int scan(const uint8_t *p, const uint8_t *end, int64_t count, int64_t last_delta,
                 int64_t base_timestamp, scanned *s)
@@ -92,16 +77,35 @@ PyObject *zk_end_of_plain(PyObject *self, PyObject *args)
     p = (const uint8_t *)data.buf + position;
     end = (const uint8_t *)data.buf + data.len;
     while (end - p >= HEAD_V0 + 4) {
-        int64_t size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+        int64_t size = entry_size(p);
         int magic = p[MAGIC_AT];
         if (magic > 1 || (p[ATTRIBUTES_V01_AT] & CODEC_MASK) != 0 ||
-            size < (magic ? HEAD_V1 : HEAD_V0) + 4 || size > max_bytes || size > end - p)
+            size < smallest_entry[magic] || size > max_bytes || size > end - p)
             break;
         p += size;
     }
     position = p - (const uint8_t *)data.buf;
     PyBuffer_Release(&data);
     return PyLong_FromSsize_t(position);
+}
+
+/* The size of a valid plain message of a magic; 0 for any other entry. */
+static int64_t plain_message(const uint8_t *p, const uint8_t *end, int magic, int64_t max_bytes,
+                             int64_t earliest, int64_t latest, int64_t *timestamp)
+{
+    int64_t size;
+    record_view r;
+    if (end - p < smallest_entry[magic])
+        return 0;
+    size = entry_size(p);
+    if (p[MAGIC_AT] != magic ||
+        (p[ATTRIBUTES_V01_AT] & (CODEC_MASK | TIMESTAMP_TYPE_BIT)) != 0 ||
+        size < smallest_entry[magic] || size > max_bytes || size > end - p)
+        return 0;
+    *timestamp = magic ? (int64_t)get64(p + TIMESTAMP_V1_AT) : -1;
+    if (*timestamp != -1 && (*timestamp < earliest || *timestamp > latest))
+        return 0;
+    return get_message(p, p + size, magic, &r) && crc_is_right(p, size) ? size : 0;
 }
 
 PyObject *zk_assign_messages(PyObject *self, PyObject *args)
@@ -111,7 +115,7 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args)
     int magic;
     long long next_offset, max_bytes, earliest, latest, append_time = -1;
     PyObject *append_time_object;
-    int64_t count = 0, newest = -1, newest_at = 0;
+    int64_t count = 0, newest = -1, newest_at = 0, size, timestamp;
     uint8_t *p, *end;
     PyThreadState *others;
     (void)self;
@@ -133,24 +137,7 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args)
     p = (uint8_t *)data.buf + position;
     end = (uint8_t *)data.buf + data.len;
     others = let_others_run(data.len);
-    while (end - p >= (magic ? HEAD_V1 : HEAD_V0) + 4) {
-        int64_t timestamp = -1;
-        int64_t size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
-        record_view r;
-        uint8_t *stop;
-        if (p[MAGIC_AT] != magic ||
-            (p[ATTRIBUTES_V01_AT] & (CODEC_MASK | TIMESTAMP_TYPE_BIT)) != 0 ||
-            size < (magic ? HEAD_V1 : HEAD_V0) + 4 || size > max_bytes || size > end - p)
-            break;
-        stop = p + size;
-        if (magic) {
-            timestamp = (int64_t)get64(p + TIMESTAMP_V1_AT);
-            if (timestamp != -1 && (timestamp < earliest || timestamp > latest))
-                break;
-        }
-        if (!get_message(p, stop, magic, &r) ||
-            zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) != get32(p + CRC_V01_AT))
-            break;
+    while ((size = plain_message(p, end, magic, max_bytes, earliest, latest, &timestamp)) > 0) {
         put64(p, (uint64_t)(next_offset + count));
         if (magic && append_time_object != Py_None) {
             timestamp = append_time;
@@ -163,7 +150,7 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args)
             newest_at = count;
         }
         count++;
-        p = stop;
+        p += size;
     }
     take_turn(others);
     position = p - (uint8_t *)data.buf;
@@ -172,17 +159,31 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args)
                          (long long)newest_at);
 }
 
+/* Whether a batch is plain: good records with dense offsets and allowed timestamps, and no bit of
+ * `others` among its attributes. */
+static int is_plain_batch(const uint8_t *p, Py_ssize_t size, int others, int64_t earliest,
+                          int64_t latest, scanned *s)
+{
+    int64_t count = (int32_t)get32(p + COUNT_AT);
+    return (get16(p + CRC_V2_FROM) & others) == 0 && count >= 1 &&
+           (int32_t)get32(p + LAST_DELTA_AT) == count - 1 &&
+           ((int64_t)get64(p + PRODUCER_ID_AT) < 0 ||
+            (int32_t)get32(p + BASE_SEQUENCE_AT) >= 0) &&
+           crc_is_right(p, size) &&
+           scan(p + HEAD_V2, p + size, count, count - 1, (int64_t)get64(p + BASE_TIMESTAMP_AT),
+                s) &&
+           s->dense && s->newest == (int64_t)get64(p + MAX_TIMESTAMP_AT) &&
+           (s->oldest == -1 || s->oldest >= earliest) && (s->newest == -1 || s->newest <= latest);
+}
+
 PyObject *zk_place_batch(PyObject *self, PyObject *args)
 {
     Py_buffer data;
-    Py_ssize_t position, size;
+    Py_ssize_t position, left, size;
     long long next_offset, max_bytes, earliest, latest;
     int epoch;
-    int64_t count, left, base_timestamp, producer_id;
-    int32_t sequence;
     uint8_t *p;
     scanned s;
-    uint16_t attributes;
     PyObject *entry, *result = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "w*nLLLLi", &data, &position, &next_offset, &max_bytes, &earliest,
@@ -192,21 +193,10 @@ PyObject *zk_place_batch(PyObject *self, PyObject *args)
     p = (uint8_t *)data.buf + position;
     if (left < HEAD_V2 || p[MAGIC_AT] != 2)
         goto other;
-    size = (Py_ssize_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
-    attributes = get16(p + CRC_V2_FROM);
-    count = (int32_t)get32(p + COUNT_AT);
-    base_timestamp = (int64_t)get64(p + BASE_TIMESTAMP_AT);
-    producer_id = (int64_t)get64(p + PRODUCER_ID_AT);
-    sequence = (int32_t)get32(p + BASE_SEQUENCE_AT);
+    size = (Py_ssize_t)entry_size(p);
     if (size < HEAD_V2 || size > left || size > max_bytes ||
-        (attributes & (CODEC_MASK | TIMESTAMP_TYPE_BIT | CONTROL_BIT)) != 0 || count < 1 ||
-        (int32_t)get32(p + LAST_DELTA_AT) != count - 1 || (producer_id >= 0 && sequence < 0))
-        goto other;
-    if (zk_crc32c(p + CRC_V2_FROM, (size_t)(size - CRC_V2_FROM)) != get32(p + CRC_V2_AT))
-        goto other;
-    if (!scan(p + HEAD_V2, p + size, count, count - 1, base_timestamp, &s) || !s.dense ||
-        s.newest != (int64_t)get64(p + MAX_TIMESTAMP_AT) ||
-        (s.oldest != -1 && s.oldest < earliest) || (s.newest != -1 && s.newest > latest))
+        !is_plain_batch(p, size, CODEC_MASK | TIMESTAMP_TYPE_BIT | CONTROL_BIT, earliest, latest,
+                        &s))
         goto other;
     entry = zk_batch_head(p, position, size, next_offset, epoch);
     if (entry != NULL) {
@@ -226,26 +216,12 @@ static int messages_fill(const uint8_t *p, const uint8_t *end, int magic, int64_
                          int64_t earliest, int64_t latest, int64_t *count, int64_t *newest,
                          int64_t *newest_at)
 {
-    const int64_t smallest = (magic ? HEAD_V1 : HEAD_V0) + 4;
     *count = 0;
     *newest = *newest_at = -1;
     while (p < end) {
-        int64_t size, timestamp = -1;
-        record_view r;
-        if (end - p < smallest)
-            return 0;
-        size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
-        if (p[MAGIC_AT] != magic ||
-            (p[ATTRIBUTES_V01_AT] & (CODEC_MASK | TIMESTAMP_TYPE_BIT)) != 0 || size < smallest ||
-            size > max_bytes || size > end - p)
-            return 0;
-        if (magic) {
-            timestamp = (int64_t)get64(p + TIMESTAMP_V1_AT);
-            if (timestamp != -1 && (timestamp < earliest || timestamp > latest))
-                return 0;
-        }
-        if (!get_message(p, p + size, magic, &r) ||
-            zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) != get32(p + CRC_V01_AT))
+        int64_t timestamp;
+        int64_t size = plain_message(p, end, magic, max_bytes, earliest, latest, &timestamp);
+        if (size == 0)
             return 0;
         if (timestamp > *newest) {
             *newest = timestamp;
@@ -290,22 +266,13 @@ PyObject *zk_place_plain(PyObject *self, PyObject *const *args, Py_ssize_t given
         good = messages_fill(p, end, magic, max_bytes, earliest, latest, &count, &newest,
                              &newest_at);
     } else if (data.len >= HEAD_V2 && data.len <= max_bytes &&
-               (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER == data.len) {
+               entry_size(p) == data.len) {
         scanned s;
-        uint16_t attributes = get16(p + CRC_V2_FROM);
-        count = (int32_t)get32(p + COUNT_AT);
-        good = (attributes &
-                (CODEC_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)) == 0 &&
-               count >= 1 && (int32_t)get32(p + LAST_DELTA_AT) == count - 1 &&
-               ((int64_t)get64(p + PRODUCER_ID_AT) < 0 ||
-                (int32_t)get32(p + BASE_SEQUENCE_AT) >= 0) &&
-               zk_crc32c(p + CRC_V2_FROM, (size_t)(data.len - CRC_V2_FROM)) ==
-                   get32(p + CRC_V2_AT) &&
-               scan(p + HEAD_V2, end, count, count - 1, (int64_t)get64(p + BASE_TIMESTAMP_AT),
-                    &s) &&
-               s.dense && s.newest == (int64_t)get64(p + MAX_TIMESTAMP_AT) &&
-               (s.oldest == -1 || s.oldest >= earliest) && (s.newest == -1 || s.newest <= latest);
+        good = is_plain_batch(p, data.len,
+                              CODEC_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT,
+                              earliest, latest, &s);
         if (good) {
+            count = (int32_t)get32(p + COUNT_AT);
             newest = s.newest;
             newest_at = newest > -1 ? (int64_t)s.newest_at : -1;
         }
@@ -326,7 +293,7 @@ PyObject *zk_place_plain(PyObject *self, PyObject *const *args, Py_ssize_t given
         put64(p, (uint64_t)next_offset);
         put32(p + LEADER_EPOCH_AT, (uint32_t)epoch);
     } else {
-        for (int64_t i = 0; p < end; i++, p += (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER)
+        for (int64_t i = 0; p < end; i++, p += entry_size(p))
             put64(p, (uint64_t)(next_offset + i));
     }
     result = Py_BuildValue("LLLiN", (long long)count, (long long)newest, (long long)newest_at,

@@ -84,15 +84,14 @@ typedef enum { PLAIN, OTHER, BAD } entry_kind;
 static entry_kind next_plain(const uint8_t *p, Py_ssize_t left, int64_t shift, int alone,
                              plain_entry *e)
 {
-    static const int smallest[3] = {HEAD_V0 + 4, HEAD_V1 + 4, HEAD_V2};
     int64_t size;
     if (left < SMALLEST_HEADER)
         return OTHER;
     e->p = p;
     e->magic = p[MAGIC_AT];
-    size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+    size = entry_size(p);
     /* a malformed head is OTHER, too: the caller's own check raises the error */
-    if (e->magic > 2 || size < smallest[e->magic] || size > left)
+    if (e->magic > 2 || size < smallest_entry[e->magic] || size > left)
         return OTHER;
     e->size = (Py_ssize_t)size;
     e->base = e->last = (int64_t)get64(p) + shift;
@@ -108,13 +107,10 @@ static entry_kind next_plain(const uint8_t *p, Py_ssize_t left, int64_t shift, i
             base_timestamp < -MAX_TIMESTAMP)
             return OTHER;
         e->last += last_delta;
-        return zk_crc32c(p + CRC_V2_FROM, (size_t)(size - CRC_V2_FROM)) == get32(p + CRC_V2_AT)
-                   ? PLAIN
-                   : BAD;
-    }
-    if ((p[ATTRIBUTES_V01_AT] & CODEC_MASK) != 0)
+    } else if ((p[ATTRIBUTES_V01_AT] & CODEC_MASK) != 0) {
         return OTHER;
-    return zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) == get32(p + CRC_V01_AT) ? PLAIN : BAD;
+    }
+    return crc_is_right(p, size) ? PLAIN : BAD;
 }
 
 typedef enum { DONE, FULL, EMPTIED, CORRUPT, NO_MEMORY } ending;

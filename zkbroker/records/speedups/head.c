@@ -76,26 +76,21 @@ static PyObject *message_head(const uint8_t *p, Py_ssize_t position, Py_ssize_t 
 /* NULL with an exception, None unless the entry is valid. */
 static PyObject *head(const uint8_t *p, int64_t left, Py_ssize_t position, int verify)
 {
-    static const int smallest[3] = {HEAD_V0 + 4, HEAD_V1 + 4, HEAD_V2};
     int64_t size, offset;
     int magic;
     if (left < SMALLEST_HEADER || (magic = p[MAGIC_AT]) > 2)
         Py_RETURN_NONE;
-    size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+    size = entry_size(p);
     offset = (int64_t)get64(p);
-    if (size < smallest[magic] || size > left || offset < 0 || offset > MAX_OFFSET)
+    if (size < smallest_entry[magic] || size > left || offset < 0 || offset > MAX_OFFSET ||
+        (magic == 2 && ((int32_t)get32(p + LAST_DELTA_AT) < 0 || (int32_t)get32(p + COUNT_AT) < 0)))
         Py_RETURN_NONE;
-    if (magic == 2) {
-        if ((int32_t)get32(p + LAST_DELTA_AT) < 0 || (int32_t)get32(p + COUNT_AT) < 0 ||
-            (verify && zk_crc32c(p + CRC_V2_FROM, (size_t)(size - CRC_V2_FROM)) !=
-                           get32(p + CRC_V2_AT)))
-            Py_RETURN_NONE;
-        return zk_batch_head(p, position, (Py_ssize_t)size, offset,
-                             (int32_t)get32(p + LEADER_EPOCH_AT));
-    }
-    if (verify && zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) != get32(p + CRC_V01_AT))
+    if (verify && !crc_is_right(p, size))
         Py_RETURN_NONE;
-    return message_head(p, position, (Py_ssize_t)size);
+    if (magic < 2)
+        return message_head(p, position, (Py_ssize_t)size);
+    return zk_batch_head(p, position, (Py_ssize_t)size, offset,
+                         (int32_t)get32(p + LEADER_EPOCH_AT));
 }
 
 PyObject *zk_entry_head(PyObject *self, PyObject *args)
@@ -107,12 +102,10 @@ PyObject *zk_entry_head(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "y*np", &data, &position, &verify))
         return NULL;
-    if (position < 0 || position > data.len) {
-        result = Py_None;
-        Py_INCREF(result);
-    } else {
+    if (position < 0 || position > data.len)
+        result = Py_NewRef(Py_None);
+    else
         result = head((const uint8_t *)data.buf + position, data.len - position, position, verify);
-    }
     PyBuffer_Release(&data);
     return result;
 }

@@ -52,14 +52,10 @@ static PyMethodDef methods[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    "zkbroker.records._speedups",
-    "The inner loops of zkbroker.records.portable in C.",
-    -1,
-    methods,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
+    .m_name = "zkbroker.records._speedups",
+    .m_doc = "The inner loops of zkbroker.records.portable in C.",
+    .m_size = -1,
+    .m_methods = methods,
 };
 
 static PyObject *attribute(const char *module, const char *name)

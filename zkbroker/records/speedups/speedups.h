@@ -45,6 +45,9 @@ enum {
 #define MAX_OFFSET (INT64_MAX - 4294967295LL) /* 2**63 - 2**32 */
 #define MAX_TIMESTAMP (1LL << 62)
 
+/* The bytes of the smallest entry of each magic. */
+static const int smallest_entry[3] = {HEAD_V0 + 4, HEAD_V1 + 4, HEAD_V2};
+
 static inline uint16_t get16(const uint8_t *p) { return (uint16_t)((p[0] << 8) | p[1]); }
 
 static inline uint32_t get32(const uint8_t *p)
@@ -205,6 +208,36 @@ static inline int get_message(const uint8_t *p, const uint8_t *stop, int magic, 
 void zk_crc_init(void);
 uint32_t zk_crc32(const uint8_t *p, size_t size);
 uint32_t zk_crc32c(const uint8_t *p, size_t size);
+
+/* The size that an entry claims; at least `SMALLEST_HEADER` bytes of it must be there. */
+static inline int64_t entry_size(const uint8_t *p)
+{
+    return (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+}
+
+/* Whether the checksum of a whole entry is right. */
+static inline int crc_is_right(const uint8_t *p, int64_t size)
+{
+    return p[MAGIC_AT] == 2
+               ? zk_crc32c(p + CRC_V2_FROM, (size_t)(size - CRC_V2_FROM)) == get32(p + CRC_V2_AT)
+               : zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) == get32(p + CRC_V01_AT);
+}
+
+/* A loop over this many bytes takes milliseconds; to release the interpreter lock for less costs
+ * more than it gains. */
+enum { MUCH_BYTES = 512 * 1024 };
+
+static inline PyThreadState *let_others_run(Py_ssize_t size)
+{
+    return size > MUCH_BYTES ? PyEval_SaveThread() : NULL;
+}
+
+static inline void take_turn(PyThreadState *others)
+{
+    if (others != NULL)
+        PyEval_RestoreThread(others);
+}
+
 void zk_md5(const uint8_t *p, size_t size, uint8_t digest[16]);
 
 extern PyObject *zk_corrupt_message, *zk_too_large, *zk_decompress;
