@@ -155,21 +155,13 @@ PyObject *zk_decode_columns(PyObject *self, PyObject *args)
     Py_ssize_t max_bytes;
     long long start, end;
     int verify, headers;
-    walk w = {0};
-    column_sink s;
+    walk w;
+    column_sink s = {{take_into_columns, back_columns, 0, 0}};
     PyObject *keys = NULL, *values = NULL, *result = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*LLppn", &data, &start, &end, &verify, &headers, &max_bytes))
         return NULL;
-    memset(&s, 0, sizeof s);
-    s.base.take = take_into_columns;
-    s.base.back = back_columns;
-    w.data = data.buf;
-    w.size = data.len;
-    w.next_offset = w.start = start;
-    w.end = end;
-    w.verify = verify;
-    w.max_bytes = max_bytes;
+    w = walk_over(&data, start, end, verify, max_bytes);
     if ((headers && (s.headers = PyList_New(0)) == NULL) || buffer_open(&s.offsets, 512) < 0 ||
         buffer_open(&s.timestamps, 512) < 0 || buffer_open(&s.types, 256) < 0 ||
         column_open(&s.keys, data.len / 16) < 0 || column_open(&s.values, data.len) < 0)

@@ -44,19 +44,46 @@ int zk_append_new(PyObject *list, PyObject *item)
     return failed;
 }
 
-/* ---- sink: Records in a list */
+/* ---- sinks: tuples in a list */
 
 typedef struct {
     sink base;
     PyObject *list;
-} record_sink;
+    PyTypeObject *type;
+    PyObject *topic, *partition; /* of rows */
+} tuple_sink;
+
+/* Appends a filled tuple, whose reference it takes over; -1 with an exception, also for one with an
+ * item that could not be made. */
+static inline int add_tuple(tuple_sink *s, PyObject *tuple, int fields)
+{
+    int failed = 0;
+    for (int i = 0; i < fields; i++)
+        failed |= PyTuple_GET_ITEM(tuple, i) == NULL;
+    if (!failed) {
+        /* It cannot be in a reference cycle, so the garbage collector need not visit it. */
+        PyObject_GC_UnTrack(tuple);
+        failed = PyList_Append(s->list, tuple) < 0;
+    }
+    Py_DECREF(tuple);
+    if (failed)
+        return -1;
+    s->base.count++;
+    return 0;
+}
+
+static int back_tuples(sink *base, Py_ssize_t count)
+{
+    tuple_sink *s = (tuple_sink *)base;
+    base->count = count;
+    return PyList_SetSlice(s->list, count, PyList_GET_SIZE(s->list), NULL);
+}
 
 static int take_record(sink *base, int64_t offset, int64_t timestamp, int type,
                        const record_view *r)
 {
-    record_sink *s = (record_sink *)base;
-    PyObject *record = zk_new_tuple(zk_record_type, COLUMNS);
-    int failed;
+    tuple_sink *s = (tuple_sink *)base;
+    PyObject *record = zk_new_tuple(s->type, COLUMNS);
     if (record == NULL)
         return -1;
     PyTuple_SET_ITEM(record, OFFSETS, PyLong_FromLongLong(offset));
@@ -65,26 +92,7 @@ static int take_record(sink *base, int64_t offset, int64_t timestamp, int type,
     PyTuple_SET_ITEM(record, KEYS, zk_bytes_or_none(r->key, r->key_size));
     PyTuple_SET_ITEM(record, VALUES, zk_bytes_or_none(r->value, r->value_size));
     PyTuple_SET_ITEM(record, HEADERS, zk_headers(r));
-    failed = 0;
-    for (int i = 0; i < COLUMNS; i++)
-        failed |= PyTuple_GET_ITEM(record, i) == NULL;
-    if (!failed) {
-        /* A Record cannot be in a reference cycle, so the garbage collector need not visit it. */
-        PyObject_GC_UnTrack(record);
-        failed = PyList_Append(s->list, record) < 0;
-    }
-    Py_DECREF(record);
-    if (failed)
-        return -1;
-    base->count++;
-    return 0;
-}
-
-static int back_records(sink *base, Py_ssize_t count)
-{
-    record_sink *s = (record_sink *)base;
-    base->count = count;
-    return PyList_SetSlice(s->list, count, PyList_GET_SIZE(s->list), NULL);
+    return add_tuple(s, record, COLUMNS);
 }
 
 PyObject *zk_decode_records(PyObject *self, PyObject *args)
@@ -93,8 +101,8 @@ PyObject *zk_decode_records(PyObject *self, PyObject *args)
     Py_ssize_t position, max_bytes, max_records;
     long long start, end;
     int verify;
-    walk w = {0};
-    record_sink s = {{take_record, back_records, 0, 0}, NULL};
+    walk w;
+    tuple_sink s = {{take_record, back_tuples, 0, 0}, NULL, zk_record_type, NULL, NULL};
     PyObject *result = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*nLLpnn", &data, &position, &start, &end, &verify, &max_bytes,
@@ -103,13 +111,8 @@ PyObject *zk_decode_records(PyObject *self, PyObject *args)
     if (position < 0 || position > data.len) {
         PyErr_SetString(PyExc_ValueError, "position out of range");
     } else if ((s.list = PyList_New(0)) != NULL) {
-        w.data = data.buf;
-        w.size = data.len;
+        w = walk_over(&data, start, end, verify, max_bytes);
         w.position = position;
-        w.next_offset = w.start = start;
-        w.end = end;
-        w.verify = verify;
-        w.max_bytes = max_bytes;
         if (zk_walk(&w, &s.base, max_records, PY_SSIZE_T_MAX) == 0)
             result = Py_BuildValue("OnLN", s.list, w.position, (long long)w.next_offset,
                                    zk_walk_error(&w));
@@ -119,49 +122,21 @@ PyObject *zk_decode_records(PyObject *self, PyObject *args)
     return result;
 }
 
-/* ---- sink: rows of a topic's partition in a list */
-
-typedef struct {
-    sink base;
-    PyObject *list, *topic, *partition;
-    PyTypeObject *type;
-} row_sink;
-
 static int take_row(sink *base, int64_t offset, int64_t timestamp, int type, const record_view *r)
 {
-    row_sink *s = (row_sink *)base;
+    tuple_sink *s = (tuple_sink *)base;
     PyObject *row = zk_new_tuple(s->type, ROW_FIELDS);
-    int failed = 0;
     if (row == NULL)
         return -1;
-    Py_INCREF(s->topic);
-    PyTuple_SET_ITEM(row, 0, s->topic);
-    Py_INCREF(s->partition);
-    PyTuple_SET_ITEM(row, 1, s->partition);
+    PyTuple_SET_ITEM(row, 0, Py_NewRef(s->topic));
+    PyTuple_SET_ITEM(row, 1, Py_NewRef(s->partition));
     PyTuple_SET_ITEM(row, 2, PyLong_FromLongLong(offset));
     PyTuple_SET_ITEM(row, 3, zk_bytes_or_none(r->key, r->key_size));
     PyTuple_SET_ITEM(row, 4, zk_bytes_or_none(r->value, r->value_size));
     PyTuple_SET_ITEM(row, 5, PyLong_FromLongLong(timestamp));
     PyTuple_SET_ITEM(row, 6, PyLong_FromLong(type));
     PyTuple_SET_ITEM(row, 7, zk_headers(r));
-    for (int i = 0; i < ROW_FIELDS; i++)
-        failed |= PyTuple_GET_ITEM(row, i) == NULL;
-    if (!failed) {
-        PyObject_GC_UnTrack(row); /* as for a Record above */
-        failed = PyList_Append(s->list, row) < 0;
-    }
-    Py_DECREF(row);
-    if (failed)
-        return -1;
-    base->count++;
-    return 0;
-}
-
-static int back_rows(sink *base, Py_ssize_t count)
-{
-    row_sink *s = (row_sink *)base;
-    base->count = count;
-    return PyList_SetSlice(s->list, count, PyList_GET_SIZE(s->list), NULL);
+    return add_tuple(s, row, ROW_FIELDS);
 }
 
 /* Whether instances of a class have only the fields of a tuple. */
@@ -178,8 +153,8 @@ PyObject *zk_decode_rows(PyObject *self, PyObject *args)
     Py_ssize_t max_bytes;
     long long start, end;
     int verify;
-    walk w = {0};
-    row_sink s = {{take_row, back_rows, 0, 0}, NULL, NULL, NULL, NULL};
+    walk w;
+    tuple_sink s = {{take_row, back_tuples, 0, 0}, NULL, NULL, NULL, NULL};
     PyObject *result = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*LLpnO!UO!", &data, &start, &end, &verify, &max_bytes,
@@ -188,12 +163,7 @@ PyObject *zk_decode_rows(PyObject *self, PyObject *args)
     if (!is_plain_tuple(s.type)) {
         PyErr_SetString(PyExc_TypeError, "rows are made of a class of tuples");
     } else if ((s.list = PyList_New(0)) != NULL) {
-        w.data = data.buf;
-        w.size = data.len;
-        w.next_offset = w.start = start;
-        w.end = end;
-        w.verify = verify;
-        w.max_bytes = max_bytes;
+        w = walk_over(&data, start, end, verify, max_bytes);
         if (zk_walk(&w, &s.base, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX) == 0)
             result = Py_BuildValue("OLN", s.list, (long long)w.next_offset, zk_walk_error(&w));
         Py_DECREF(s.list);
@@ -256,7 +226,7 @@ PyObject *zk_decode_lists(PyObject *self, PyObject *args)
     Py_ssize_t max_bytes;
     long long start, end;
     int verify, failed = 0;
-    walk w = {0};
+    walk w;
     list_sink s = {{take_into_lists, back_lists, 0, 0}, {NULL}};
     PyObject *result = NULL;
     (void)self;
@@ -264,12 +234,7 @@ PyObject *zk_decode_lists(PyObject *self, PyObject *args)
         return NULL;
     for (int i = 0; i < HEADERS; i++)
         failed |= (s.lists[i] = PyList_New(0)) == NULL;
-    w.data = data.buf;
-    w.size = data.len;
-    w.next_offset = w.start = start;
-    w.end = end;
-    w.verify = verify;
-    w.max_bytes = max_bytes;
+    w = walk_over(&data, start, end, verify, max_bytes);
     if (!failed && zk_walk(&w, &s.base, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX) == 0)
         result = Py_BuildValue("OOOOOOLN", s.lists[0], s.lists[1], s.lists[2], s.lists[3],
                                s.lists[4], s.lists[HEADERS] ? s.lists[HEADERS] : Py_None,

@@ -7,25 +7,19 @@ typedef enum { GOOD, STOP, FAIL } outcome; /* FAIL: an exception not about the d
 
 static outcome note_error(walk *w, PyObject *error, const int64_t *base_offset)
 {
-    int failed = 0;
     if (PyObject_IsInstance(error, zk_corrupt_message) == 1) {
         PyObject *position = PyLong_FromSsize_t(w->position);
-        PyObject *offset;
-        if (base_offset != NULL) {
-            offset = PyLong_FromLongLong(*base_offset);
-        } else {
-            offset = Py_None;
-            Py_INCREF(offset);
-        }
-        failed = position == NULL || offset == NULL ||
-                 PyObject_SetAttrString(error, "position", position) < 0 ||
-                 PyObject_SetAttrString(error, "base_offset", offset) < 0;
+        PyObject *offset =
+            base_offset == NULL ? Py_NewRef(Py_None) : PyLong_FromLongLong(*base_offset);
+        int failed = position == NULL || offset == NULL ||
+                     PyObject_SetAttrString(error, "position", position) < 0 ||
+                     PyObject_SetAttrString(error, "base_offset", offset) < 0;
         Py_XDECREF(position);
         Py_XDECREF(offset);
-    }
-    if (failed) {
-        Py_DECREF(error);
-        return FAIL;
+        if (failed) {
+            Py_DECREF(error);
+            return FAIL;
+        }
     }
     w->error = error;
     return STOP;
@@ -105,7 +99,6 @@ static outcome batch_records(walk *w, sink *s, const uint8_t *entry, const uint8
 static outcome inner_records(walk *w, sink *s, const uint8_t *entry, const uint8_t *data,
                              const uint8_t *end)
 {
-    static const int smallest[2] = {HEAD_V0 + 4, HEAD_V1 + 4};
     int magic = entry[MAGIC_AT];
     int64_t last_offset = (int64_t)get64(entry);
     int64_t lowest = INT64_MAX, highest = INT64_MIN, shift = 0, offset = 0;
@@ -116,14 +109,14 @@ static outcome inner_records(walk *w, sink *s, const uint8_t *entry, const uint8
         return corrupt(w, &last_offset, "a compressed message with nothing inside");
     for (p = data; p < end;) {
         int64_t size;
-        if (end - p < smallest[0])
+        if (end - p < smallest_entry[0])
             return corrupt(w, &last_offset, "a compressed message set ends within a message");
-        size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+        size = entry_size(p);
         if (p[MAGIC_AT] > 1 || (p[ATTRIBUTES_V01_AT] & CODEC_MASK) != 0 ||
-            size < smallest[p[MAGIC_AT]] || size > end - p ||
+            size < smallest_entry[p[MAGIC_AT]] || size > end - p ||
             !get_message(p, p + size, p[MAGIC_AT], &r))
             return corrupt(w, &last_offset, "malformed message inside a compressed one");
-        if (w->verify && zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) != get32(p + CRC_V01_AT))
+        if (w->verify && !crc_is_right(p, size))
             return corrupt(w, &last_offset, "CRC of an inner message");
         offset = (int64_t)get64(p);
         if (offset < lowest)
@@ -141,8 +134,7 @@ static outcome inner_records(walk *w, sink *s, const uint8_t *entry, const uint8
             return corrupt(w, &last_offset, "inner offsets out of range");
     }
     for (p = data; p < end;) {
-        int64_t size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
-        int64_t timestamp = -1;
+        int64_t size = entry_size(p), timestamp = -1;
         int type = -1;
         offset = (int64_t)get64(p) + shift;
         if (offset >= w->start && offset < w->end) {
@@ -203,7 +195,6 @@ static outcome entry_records(walk *w, sink *s, const uint8_t *entry, Py_ssize_t 
 
 static outcome next_entry(walk *w, sink *s)
 {
-    static const int smallest[3] = {HEAD_V0 + 4, HEAD_V1 + 4, HEAD_V2};
     const uint8_t *p = w->data + w->position;
     Py_ssize_t left = w->size - w->position, mark = s->count;
     int64_t size, base, last;
@@ -212,11 +203,11 @@ static outcome next_entry(walk *w, sink *s)
     if (left < SMALLEST_HEADER)
         return STOP;
     magic = p[MAGIC_AT];
-    size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+    size = entry_size(p);
     base = last = (int64_t)get64(p);
     if (magic > 2)
         return corrupt(w, NULL, "magic is not 0, 1 or 2");
-    if (size < smallest[magic])
+    if (size < smallest_entry[magic])
         return corrupt(w, NULL, "too small for its magic");
     if (size > left)
         return STOP;
@@ -235,10 +226,7 @@ static outcome next_entry(walk *w, sink *s)
     }
     if (base >= w->end && counted)
         return STOP;
-    if (w->verify && (magic == 2 ? zk_crc32c(p + CRC_V2_FROM, (size_t)(size - CRC_V2_FROM)) !=
-                                       get32(p + CRC_V2_AT)
-                                 : zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) !=
-                                       get32(p + CRC_V01_AT)))
+    if (w->verify && !crc_is_right(p, size))
         return corrupt(w, &base, "the stored CRC is not the computed one");
     if (!control && last >= w->start)
         result = entry_records(w, s, p, (Py_ssize_t)size);
@@ -266,9 +254,7 @@ int zk_walk(walk *w, sink *s, Py_ssize_t max_records, Py_ssize_t max_bytes)
 
 PyObject *zk_walk_error(walk *w)
 {
-    PyObject *error = w->error == NULL ? Py_None : w->error;
-    if (w->error == NULL)
-        Py_INCREF(error);
+    PyObject *error = w->error == NULL ? Py_NewRef(Py_None) : w->error;
     w->error = NULL;
     return error;
 }
@@ -278,15 +264,14 @@ PyObject *zk_walk_error(walk *w)
 PyObject *zk_end_of_entries(PyObject *self, PyObject *data_object)
 {
     Py_buffer data;
-    walk w = {0};
+    walk w;
     sink none = {NULL, NULL, 0, 0};
     int failed;
     (void)self;
     if (PyObject_GetBuffer(data_object, &data, PyBUF_SIMPLE) < 0)
         return NULL;
-    w.data = data.buf;
-    w.size = data.len;
-    w.start = w.end = INT64_MAX; /* above every offset: nothing is decoded */
+    w = walk_over(&data, INT64_MAX, INT64_MAX, 0, 0); /* above every offset: nothing is decoded */
+    w.next_offset = 0;
     failed = zk_walk(&w, &none, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX);
     PyBuffer_Release(&data);
     if (failed < 0)

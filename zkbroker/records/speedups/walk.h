@@ -36,6 +36,15 @@ typedef struct {
  * any other error. */
 int zk_walk(walk *w, sink *s, Py_ssize_t max_records, Py_ssize_t max_bytes);
 
+/* A walk from the start of the data. */
+static inline walk walk_over(const Py_buffer *data, int64_t start, int64_t end, int verify,
+                             Py_ssize_t max_bytes)
+{
+    walk w = {.data = data->buf, .size = data->len, .next_offset = start, .start = start,
+              .end = end, .verify = verify, .max_bytes = max_bytes};
+    return w;
+}
+
 /* The error that stopped the walk, or None; a new reference. */
 PyObject *zk_walk_error(walk *w);
 
