@@ -1,27 +1,32 @@
 /* Runs of uncompressed messages of Kafka 0.7: the twins of plain_messages and plain_records.
  * `zkbroker.records.legacy07` has the layout.
  */
-#include "speedups.h"
+#include "walk.h"
 
-enum { MUCH_BYTES_07 = 512 * 1024, CODEC_MASK_07 = 3 };
+enum { CODEC_MASK_07 = 3 };
+
+/* Finds the payload of a message that ends by `end`; NULL for any other entry. */
+static const uint8_t *payload_of(const uint8_t *p, const uint8_t *end, int64_t *size)
+{
+    int64_t length;
+    if (end - p < 9)
+        return NULL;
+    length = (int64_t)(int32_t)get32(p);
+    if (p[4] > 1 || length < 5 + p[4] || length > end - p - 4)
+        return NULL;
+    *size = length - 5 - p[4];
+    return p + 9 + p[4];
+}
 
 /* Finds the payload of a valid plain message of a kind; NULL for any other entry. */
 static const uint8_t *plain(const uint8_t *p, const uint8_t *end, int kind, int64_t max_payload,
                             int64_t *size)
 {
-    int64_t length;
-    const uint8_t *payload;
-    int magic;
-    if (end - p < 9)
+    const uint8_t *payload = payload_of(p, end, size);
+    if (payload == NULL || (kind >= 0 && p[4] != kind))
         return NULL;
-    length = (int64_t)(int32_t)get32(p);
-    magic = p[4];
-    if (magic > 1 || (kind >= 0 && magic != kind) || length < 5 + magic || length > end - p - 4)
+    if (p[4] && (kind == 1 ? p[5] != 0 : (p[5] & CODEC_MASK_07) != 0))
         return NULL;
-    if (magic && (kind == 1 ? p[5] != 0 : (p[5] & CODEC_MASK_07) != 0))
-        return NULL;
-    payload = p + 9 + magic;
-    *size = length - 5 - magic;
     if (*size > max_payload || zk_crc32(payload, (size_t)*size) != get32(payload - 4))
         return NULL;
     return payload;
@@ -35,7 +40,8 @@ PyObject *zk_plain_messages(PyObject *self, PyObject *args)
     int kind, collect;
     int64_t size;
     const uint8_t *p, *start, *end, *payload;
-    PyObject *payloads = NULL, *result;
+    PyObject *payloads;
+    PyThreadState *others;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*niLLp", &data, &position, &kind, &max_payload, &limit, &collect))
         return NULL;
@@ -44,57 +50,26 @@ PyObject *zk_plain_messages(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "position out of range");
         return NULL;
     }
-    if (collect && (payloads = PyList_New(0)) == NULL) {
+    if ((payloads = collect ? PyList_New(0) : Py_NewRef(Py_None)) == NULL) {
         PyBuffer_Release(&data);
         return NULL;
     }
     p = start = (const uint8_t *)data.buf + position;
     end = (const uint8_t *)data.buf + data.len;
-    if (collect) {
-        while (p - start < limit &&
-               (payload = plain(p, end, kind, max_payload, &size)) != NULL) {
-            PyObject *bytes = PyBytes_FromStringAndSize((const char *)payload, (Py_ssize_t)size);
-            if (bytes == NULL || PyList_Append(payloads, bytes) < 0) {
-                Py_XDECREF(bytes);
-                Py_DECREF(payloads);
-                PyBuffer_Release(&data);
-                return NULL;
-            }
-            Py_DECREF(bytes);
-            count++;
-            p = payload + size;
+    others = collect ? NULL : let_others_run(data.len);
+    while (p - start < limit && (payload = plain(p, end, kind, max_payload, &size)) != NULL) {
+        if (collect && zk_append_new(payloads, zk_bytes_or_none(payload, size)) < 0) {
+            Py_DECREF(payloads);
+            PyBuffer_Release(&data);
+            return NULL;
         }
-    } else {
-        PyThreadState *others = data.len > MUCH_BYTES_07 ? PyEval_SaveThread() : NULL;
-        while (p - start < limit &&
-               (payload = plain(p, end, kind, max_payload, &size)) != NULL) {
-            count++;
-            p = payload + size;
-        }
-        if (others != NULL)
-            PyEval_RestoreThread(others);
+        count++;
+        p = payload + size;
     }
+    take_turn(others);
     position += p - start;
     PyBuffer_Release(&data);
-    if (payloads == NULL) {
-        payloads = Py_None;
-        Py_INCREF(payloads);
-    }
-    result = Py_BuildValue("nLN", position, count, payloads);
-    return result;
-}
-
-/* Finds the payload of a message that ends by `end`; NULL for any other entry. */
-static const uint8_t *payload_of(const uint8_t *p, const uint8_t *end, int64_t *size)
-{
-    int64_t length;
-    if (end - p < 9)
-        return NULL;
-    length = (int64_t)(int32_t)get32(p);
-    if (p[4] > 1 || length < 5 + p[4] || length > end - p - 4)
-        return NULL;
-    *size = length - 5 - p[4];
-    return p + 9 + p[4];
+    return Py_BuildValue("nLN", position, count, payloads);
 }
 
 /* Bytes of a record after its length: attributes, time, null key and no headers are one each. */
