@@ -278,12 +278,17 @@ static uint8_t *place(writer *w, size_t size)
     return at;
 }
 
+static void store(uint8_t *at, int64_t value, int size)
+{
+    for (int i = 0; i < size; i++)
+        at[i] = (uint8_t)((uint64_t)value >> 8 * (size - 1 - i));
+}
+
 static void put(writer *w, int64_t value, int size)
 {
     uint8_t *at = place(w, (size_t)size);
     if (at != NULL)
-        for (int i = 0; i < size; i++)
-            at[i] = (uint8_t)((uint64_t)value >> 8 * (size - 1 - i));
+        store(at, value, size);
 }
 
 static void put_name(writer *w, PyObject *name)
@@ -323,23 +328,24 @@ static int64_t field(writer *w, PyObject *row, Py_ssize_t index, int size)
     return value;
 }
 
-/* Whether an object is a tuple of so many items; an exception if it is not. */
-static int is_row(writer *w, PyObject *row, Py_ssize_t fields)
+static void put_field(writer *w, PyObject *row, Py_ssize_t index, int size)
 {
-    if (PyTuple_Check(row) && PyTuple_GET_SIZE(row) == fields)
-        return 1;
-    PyErr_SetString(PyExc_TypeError, "an answer is lists of tuples");
-    w->failed = 1;
-    return 0;
+    put(w, field(w, row, index, size), size);
 }
 
-static int is_list(writer *w, PyObject *list)
+/* The condition, which every list and tuple of an answer must meet; an exception if it is not met. */
+static int has_form(writer *w, int condition)
 {
-    if (PyList_Check(list))
-        return 1;
-    PyErr_SetString(PyExc_TypeError, "an answer is lists of tuples");
-    w->failed = 1;
-    return 0;
+    if (!condition) {
+        PyErr_SetString(PyExc_TypeError, "an answer is lists of tuples");
+        w->failed = 1;
+    }
+    return condition;
+}
+
+static int is_row(writer *w, PyObject *row, Py_ssize_t fields)
+{
+    return has_form(w, PyTuple_Check(row) && PyTuple_GET_SIZE(row) == fields);
 }
 
 /* The rows of a topic, whose head is written; NULL with `failed`. */
@@ -349,17 +355,11 @@ static PyObject *put_topic(writer *w, PyObject *topic)
     if (!is_row(w, topic, 2))
         return NULL;
     rows = PyTuple_GET_ITEM(topic, 1);
-    if (!is_list(w, rows))
+    if (!has_form(w, PyList_Check(rows)))
         return NULL;
     put_name(w, PyTuple_GET_ITEM(topic, 0));
     put(w, PyList_GET_SIZE(rows), 4);
     return rows;
-}
-
-static void put_size(uint8_t *at, int64_t size)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)((uint64_t)size >> 8 * (3 - i));
 }
 
 static PyObject *produce_answer(PyObject *self, PyObject *args)
@@ -380,19 +380,19 @@ static PyObject *produce_answer(PyObject *self, PyObject *args)
             PyObject *row = PyList_GET_ITEM(rows, j);
             if (!is_row(&w, row, 5))
                 break;
-            put(&w, field(&w, row, 0, 4), 4);
-            put(&w, field(&w, row, 1, 2), 2);
-            put(&w, field(&w, row, 2, 8), 8);
+            put_field(&w, row, 0, 4);
+            put_field(&w, row, 1, 2);
+            put_field(&w, row, 2, 8);
             if (version >= 2)
-                put(&w, field(&w, row, 3, 8), 8);
+                put_field(&w, row, 3, 8);
             if (version >= 5)
-                put(&w, field(&w, row, 4, 8), 8);
+                put_field(&w, row, 4, 8);
         }
     }
     if (version >= 1)
         put(&w, 0, 4);
     if (!w.failed) {
-        put_size(w.data, (int64_t)w.size - 4);
+        store(w.data, (int64_t)w.size - 4, 4);
         answer = Py_BuildValue("[y#]", (const char *)w.data, (Py_ssize_t)w.size);
     }
     end(&w);
@@ -405,16 +405,26 @@ static void put_aborted(writer *w, PyObject *aborted)
         put(w, -1, 4);
         return;
     }
-    if (!is_list(w, aborted))
+    if (!has_form(w, PyList_Check(aborted)))
         return;
     put(w, PyList_GET_SIZE(aborted), 4);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(aborted) && !w->failed; i++) {
         PyObject *row = PyList_GET_ITEM(aborted, i);
         if (!is_row(w, row, 2))
             return;
-        put(w, field(w, row, 0, 8), 8);
-        put(w, field(w, row, 1, 8), 8);
+        put_field(w, row, 0, 8);
+        put_field(w, row, 1, 8);
     }
+}
+
+/* Moves the gathered bytes to the end of a list. */
+static void put_head(writer *w, PyObject *heads)
+{
+    PyObject *head = PyBytes_FromStringAndSize((const char *)w->data, (Py_ssize_t)w->size);
+    if (head == NULL || PyList_Append(heads, head) < 0)
+        w->failed = 1;
+    Py_XDECREF(head);
+    w->size = 0;
 }
 
 static PyObject *fetch_answer(PyObject *self, PyObject *args)
@@ -441,17 +451,17 @@ static PyObject *fetch_answer(PyObject *self, PyObject *args)
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && !w.failed; i++) {
         PyObject *rows = put_topic(&w, PyList_GET_ITEM(list, i));
         for (Py_ssize_t j = 0; rows != NULL && j < PyList_GET_SIZE(rows) && !w.failed; j++) {
-            PyObject *row = PyList_GET_ITEM(rows, j), *head;
+            PyObject *row = PyList_GET_ITEM(rows, j);
             int64_t record_bytes;
             if (!is_row(&w, row, 8))
                 break;
-            put(&w, field(&w, row, 0, 4), 4);
-            put(&w, field(&w, row, 1, 2), 2);
-            put(&w, field(&w, row, 2, 8), 8);
+            put_field(&w, row, 0, 4);
+            put_field(&w, row, 1, 2);
+            put_field(&w, row, 2, 8);
             if (version >= 4)
-                put(&w, field(&w, row, 3, 8), 8);
+                put_field(&w, row, 3, 8);
             if (version >= 5)
-                put(&w, field(&w, row, 4, 8), 8);
+                put_field(&w, row, 4, 8);
             if (version >= 4)
                 put_aborted(&w, PyTuple_GET_ITEM(row, 5));
             if (version >= 11)
@@ -460,20 +470,13 @@ static PyObject *fetch_answer(PyObject *self, PyObject *args)
             put(&w, record_bytes, 4);
             if (w.failed)
                 break;
-            head = PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size);
-            if (head == NULL || PyList_Append(heads, head) < 0)
-                w.failed = 1;
-            Py_XDECREF(head);
             size += (int64_t)w.size + record_bytes;
-            w.size = 0;
+            put_head(&w, heads);
         }
     }
     if (!w.failed && w.size > 0) { /* topics without partitions at the end */
-        PyObject *tail = PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size);
-        if (tail == NULL || PyList_Append(heads, tail) < 0)
-            w.failed = 1;
-        Py_XDECREF(tail);
         size += (int64_t)w.size;
+        put_head(&w, heads);
     }
     end(&w);
     if (!w.failed && size > INT32_MAX) {
@@ -484,7 +487,7 @@ static PyObject *fetch_answer(PyObject *self, PyObject *args)
         Py_DECREF(heads);
         return NULL;
     }
-    put_size((uint8_t *)PyBytes_AS_STRING(PyList_GET_ITEM(heads, 0)), size);
+    store((uint8_t *)PyBytes_AS_STRING(PyList_GET_ITEM(heads, 0)), size, 4);
     return heads;
 }
 
@@ -497,14 +500,10 @@ static PyMethodDef methods[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    "zkbroker.protocol._speedups",
-    "Plain requests and their answers in C.",
-    -1,
-    methods,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
+    .m_name = "zkbroker.protocol._speedups",
+    .m_doc = "Plain requests and their answers in C.",
+    .m_size = -1,
+    .m_methods = methods,
 };
 
 PyMODINIT_FUNC PyInit__speedups(void) { return PyModule_Create(&definition); }
