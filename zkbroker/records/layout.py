@@ -61,7 +61,7 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 
 # Bounds that keep sums of a base and a delta within an int64; no real value is near them.
-MAX_TIMESTAMP: Final = 2**62
+MAX_TIMESTAMP: Final = 2**62 - 1
 MAX_OFFSET: Final = 2**63 - 2**32
 
 # Size of a slot in compaction's table of keys and offsets.

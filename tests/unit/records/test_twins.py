@@ -249,6 +249,15 @@ def test_both_refuse_codec_unknown_to_magic(native, codec, magic):
     assert native.decode_records(whole, 0, -END, END, True, LIMIT, 1000)[3] is not None
 
 
+@pytest.mark.parametrize("base", [2**62, -(2**62), 2**62 - 1, -(2**62) + 1])
+def test_both_keep_timestamps_of_batches_within_int64(native, base):
+    records = bytes(portable.encode_records([(None, b"v", 2 * base, ())], base)[0])
+    args = (records[BATCH_HEADER_BYTES:], 1, 0, base)
+    fits = (2 * base, 2 * base, 0, True) if abs(base) < 2**62 else CorruptMessage
+    assert outcome(portable.scan_records, *args) == fits
+    assert outcome(native.scan_records, *args) == fits
+
+
 @settings(deadline=None, derandomize=True, max_examples=120)
 @given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_both_refuse_the_same_damage(native, cases, seed):

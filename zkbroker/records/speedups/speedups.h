@@ -43,7 +43,7 @@ enum {
     CODEC_ZSTD = 4
 };
 #define MAX_OFFSET (INT64_MAX - 4294967295LL) /* 2**63 - 2**32 */
-#define MAX_TIMESTAMP (1LL << 62)
+#define MAX_TIMESTAMP ((1LL << 62) - 1)
 
 /* The bytes of the smallest entry of each magic. */
 static const int smallest_entry[3] = {HEAD_V0 + 4, HEAD_V1 + 4, HEAD_V2};
