@@ -25,6 +25,7 @@ MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 # A block of at least four bytes holds at most 128 KiB.
 _ZSTD_EXPANSION: Final = 32 * 1024
 _GZIP_WINDOW_BITS: Final = 31
+_GZIP_PIECE: Final = 4096
 _ISAL_MAX_LEVEL: Final = 3
 # The library's stubs declare its exception as an instance.
 _ISAL_ERROR = cast("type[Exception]", isal_zlib.error)
@@ -112,19 +113,25 @@ def decompress_bounded(codec: int, data: bytes | memoryview, max_bytes: int) -> 
 def _gunzip(data: bytes | memoryview, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     room = max_bytes + 1
-    rest: bytes | memoryview = data
+    view = memoryview(data)
+    position, piece = 0, len(view)
     while True:
         stream = isal_zlib.decompressobj(_GZIP_WINDOW_BITS)
-        part = stream.decompress(rest, room)
-        parts.append(part)
-        room -= len(part)
+        while room > 0 and not stream.eof:
+            given = view[position : position + piece]
+            if not given:
+                raise EOFError("the gzip stream is cut off")
+            part = stream.decompress(given, room)
+            position += len(given)
+            parts.append(part)
+            room -= len(part)
         if room <= 0:
             break
-        if not stream.eof:
-            raise EOFError("the gzip stream is cut off")
-        rest = stream.unused_data
-        if rest[:2] != b"\x1f\x8b":
+        position -= len(stream.unused_data)
+        if bytes(view[position : position + 2]) != b"\x1f\x8b":
             break
+        # A stream copies what follows it: of many small members, each would copy all that is left.
+        piece = _GZIP_PIECE
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

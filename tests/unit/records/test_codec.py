@@ -1,5 +1,6 @@
 import struct
 import threading
+import zlib
 
 import lz4.frame
 import pytest
@@ -7,6 +8,7 @@ import snappy
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isal import isal_zlib
 
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import Codec, compress, decompress
@@ -62,6 +64,37 @@ def test_concatenated_gzip_members_are_one_stream():
     packed = compress(Codec.GZIP, b"one") + compress(Codec.GZIP, b"two")
     assert decompress(Codec.GZIP, packed) == b"onetwo"
     assert decompress(Codec.GZIP, packed + b"\x00\x00") == b"onetwo"
+    long = bytes(n * n % 251 for n in range(20_000))
+    packed = compress(Codec.GZIP, b"one") + zlib.compress(long, 0, wbits=31)
+    assert (
+        decompress(Codec.GZIP, packed + compress(Codec.GZIP, b"three")) == b"one" + long + b"three"
+    )
+    for cut in (len(packed) - 1, len(packed) - 9000, len(compress(Codec.GZIP, b"one")) + 5):
+        with pytest.raises(CorruptMessage, match="cut off"):
+            decompress(Codec.GZIP, packed[:cut])
+    with pytest.raises(MessageSizeTooLarge):
+        decompress(Codec.GZIP, packed, max_bytes=20_002)
+    assert len(decompress(Codec.GZIP, packed, max_bytes=20_003)) == 20_003
+
+
+def test_rest_of_a_stream_is_not_copied_for_each_gzip_member(monkeypatch):
+    copied = 0
+    real = isal_zlib.decompressobj
+
+    class Counting:
+        def __init__(self, bits):
+            self._stream = real(bits)
+
+        def __getattr__(self, name):
+            nonlocal copied
+            found = getattr(self._stream, name)
+            copied += len(found) if name == "unused_data" else 0
+            return found
+
+    monkeypatch.setattr(isal_zlib, "decompressobj", Counting)
+    packed = compress(Codec.GZIP, b"") * 2000
+    assert decompress(Codec.GZIP, packed) == b""
+    assert copied < len(packed) + 2000 * 5000
 
 
 def test_snappy_is_written_in_xerial_blocks_and_read_in_both_forms():
