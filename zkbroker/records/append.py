@@ -38,7 +38,7 @@ from zkbroker.records.layout import (
 )
 from zkbroker.records.messages import wrap_message_set
 from zkbroker.records.output import SetOutput
-from zkbroker.records.payload import batch_payload, split_message
+from zkbroker.records.payload import split_message
 from zkbroker.records.policy import (
     EVER,
     NO_LIMIT_MS,
@@ -323,12 +323,8 @@ class _Append(SetOutput):
             raise UnsupportedForMessageFormat(
                 f"message format {magic} holds neither idempotent nor transactional batches"
             )
-        if entry.codec:
-            payload, found = self._inside(entry)
-        else:
-            payload, found = batch_payload(self.buffer, entry), None
-        if found is None:
-            found = kernels.scan_records(payload, count, count - 1, entry.base_timestamp)
+        payload, found = self._inside(entry)
+        assert found is not None  # it is a batch
         oldest, newest, newest_at, dense = found
         if not dense:
             raise CorruptMessage("a batch whose offset deltas are not 0, 1, 2 ...")

@@ -72,7 +72,7 @@ def compress(
 
 
 def decompress(
-    codec: int, data: bytes | memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+    codec: int, data: bytes | memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> bytes:
     """Decompress the payload of one entry.
 
@@ -96,18 +96,11 @@ def decompress(
             out = _unzstd(data, max_bytes)
         else:
             raise CorruptMessage(f"unknown compression codec {codec}")
-    except (ValueError, RuntimeError, EOFError, _ISAL_ERROR) as error:
-        raise CorruptMessage(f"cannot decompress, codec {codec}: {error}") from error
-    except zstandard.ZstdError as error:
+    except (ValueError, RuntimeError, EOFError, _ISAL_ERROR, zstandard.ZstdError) as error:
         raise CorruptMessage(f"cannot decompress, codec {codec}: {error}") from error
     if len(out) > max_bytes:
         raise MessageSizeTooLarge(f"a compressed entry expands beyond {max_bytes} bytes")
     return out
-
-
-def decompress_bounded(codec: int, data: bytes | memoryview, max_bytes: int) -> bytes:
-    """`decompress` without keywords, for the C twin of the decoders."""
-    return decompress(codec, data, max_bytes=max_bytes)
 
 
 def _gunzip(data: bytes | memoryview, max_bytes: int) -> bytes:

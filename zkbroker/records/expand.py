@@ -13,10 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from zkbroker.errors import MessageSizeTooLarge
 from zkbroker.records import kernels
-from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, decompress
+from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
 from zkbroker.records.entries import Data, read_head
-from zkbroker.records.layout import BATCH_HEADER_BYTES
-from zkbroker.records.payload import unwrap
+from zkbroker.records.payload import batch_payload, unwrap
 from zkbroker.records.record import EntryInfo, PartialEntry
 
 DEFAULT_MAX_RECORDS: Final = 1_000_000
@@ -67,10 +66,10 @@ class RequestBudget:
 
 
 class Payload(NamedTuple):
-    """The contents of a compressed entry; for a batch also the scan of its records.
+    """The contents of a batch or wrapper; for a batch also the scan of its records.
 
     Args:
-        data: the decompressed records or message set.
+        data: the records or message set, decompressed.
         scan: the result of `kernels.scan_records`; None for a wrapper.
     """
 
@@ -151,7 +150,7 @@ def _expand(
 
 
 def look_inside(data: Data, entry: EntryInfo, max_bytes: int) -> Payload:
-    """Decompress one entry and, for a batch, scan its records.
+    """Return the payload of an entry, decompressed, and, for a batch, the scan of its records.
 
     Raises:
         CorruptMessage: it cannot be decompressed, or does not hold its records.
@@ -159,7 +158,6 @@ def look_inside(data: Data, entry: EntryInfo, max_bytes: int) -> Payload:
     """
     if entry.magic < 2:
         return Payload(unwrap(data, entry, max_bytes), None)
-    packed = memoryview(data)[entry.position + BATCH_HEADER_BYTES : entry.position + entry.size]
-    inner = decompress(entry.codec, packed, max_bytes=max_bytes)
+    inner = batch_payload(data, entry, max_bytes)
     count = entry.record_count
     return Payload(inner, kernels.scan_records(inner, count, count - 1, entry.base_timestamp))

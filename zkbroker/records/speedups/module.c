@@ -91,7 +91,7 @@ PyMODINIT_FUNC PyInit__speedups(void)
     zk_crc_init();
     if ((zk_corrupt_message = attribute("zkbroker.errors", "CorruptMessage")) == NULL ||
         (zk_too_large = attribute("zkbroker.errors", "MessageSizeTooLarge")) == NULL ||
-        (zk_decompress = attribute("zkbroker.records.codec", "decompress_bounded")) == NULL ||
+        (zk_decompress = attribute("zkbroker.records.codec", "decompress")) == NULL ||
         (zk_record_type = tuple_type("Record", 6)) == NULL ||
         (zk_entry_type = tuple_type("EntryInfo", 17)) == NULL)
         return NULL;
