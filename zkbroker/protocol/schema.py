@@ -13,7 +13,9 @@ other versions it keeps its default when decoded and is left out when encoded.
 
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from zkbroker.protocol.api import ApiKey
 
 _WIRE = "wire"
 
@@ -82,6 +84,14 @@ def wire_message(message: type[M]) -> type[M]:
     # Without a docstring dataclass would make one of the signature, which costs as much.
     message.__doc__ = message.__doc__ or ""
     return dataclass(slots=True, eq=False, repr=False)(message)
+
+
+class Request:
+    """The base of all requests; `messages` sets the number of its API in each."""
+
+    __slots__ = ()
+
+    api_key: ClassVar[ApiKey]
 
 
 KEYWORD_MESSAGES: set[type[Any]] = set()

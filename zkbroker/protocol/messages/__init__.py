@@ -159,6 +159,8 @@ MESSAGES: dict[ApiKey, tuple[type[Any], type[Any]]] = {
     ApiKey.VERIFY_TRANSACTION: (VerifyTransactionRequest, VerifyTransactionResponse),
     ApiKey.TXN_OFFSET_COMMIT: (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
 }
+for _api_key, (_request, _) in MESSAGES.items():
+    _request.api_key = _api_key
 
 __all__ = [
     "AddPartitionsToTxnRequest",

@@ -4,19 +4,14 @@ Version 1 added the pattern type: 3 for a literal name, 4 for a prefix. Numbers 
 and operations are those of `zkbroker.security`; permission type 2 denies, 3 allows.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import array, int8, int16, int32, string, wire_message
+from zkbroker.protocol.schema import Request, array, int8, int16, int32, string, wire_message
 
 LITERAL = 3
 
 
 @wire_message
-class DescribeAclsRequest:
+class DescribeAclsRequest(Request):
     """A filter: null and 1 (ANY) match everything."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.DESCRIBE_ACLS
 
     resource_type: int = int8(default=1)
     resource_name: str | None = string(nullable=0, default=None)
@@ -63,9 +58,7 @@ class AclCreation:
 
 
 @wire_message
-class CreateAclsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.CREATE_ACLS
-
+class CreateAclsRequest(Request):
     creations: list[AclCreation] = array(AclCreation)
 
 
@@ -93,9 +86,7 @@ class AclFilter:
 
 
 @wire_message
-class DeleteAclsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.DELETE_ACLS
-
+class DeleteAclsRequest(Request):
     filters: list[AclFilter] = array(AclFilter)
 
 

@@ -4,15 +4,13 @@ A request of an unserved version is answered too, in the layout of version 0 wit
 table, so that a newer client can fall back.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import SUPPORTED_VERSIONS, ApiKey
-from zkbroker.protocol.schema import array, int16, int32, keyword_message, wire_message
+from zkbroker.protocol.api import SUPPORTED_VERSIONS
+from zkbroker.protocol.schema import Request, array, int16, int32, keyword_message, wire_message
 
 
 @wire_message
-class ApiVersionsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.API_VERSIONS
+class ApiVersionsRequest(Request):
+    """It has no fields."""
 
 
 @keyword_message

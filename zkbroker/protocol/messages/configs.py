@@ -1,11 +1,19 @@
 """DescribeConfigs (32) and AlterConfigs (33): read and replace configurations."""
 
 from enum import IntEnum
-from typing import ClassVar
 
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.topics import TopicConfig
-from zkbroker.protocol.schema import Kind, array, boolean, int8, int16, int32, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    Request,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    string,
+    wire_message,
+)
 
 
 class ConfigResourceType(IntEnum):
@@ -36,9 +44,7 @@ class DescribeConfigsResource:
 
 
 @wire_message
-class DescribeConfigsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.DESCRIBE_CONFIGS
-
+class DescribeConfigsRequest(Request):
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean(since=1)
 
@@ -86,9 +92,7 @@ class AlterConfigsResource:
 
 
 @wire_message
-class AlterConfigsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.ALTER_CONFIGS
-
+class AlterConfigsRequest(Request):
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 

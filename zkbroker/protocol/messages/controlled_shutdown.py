@@ -3,17 +3,12 @@
 The header of version 0 has no client id. Version 2 adds the epoch of the broker that stops.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH
-from zkbroker.protocol.schema import array, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import Request, array, int16, int32, int64, string, wire_message
 
 
 @wire_message
-class ControlledShutdownRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.CONTROLLED_SHUTDOWN
-
+class ControlledShutdownRequest(Request):
     broker_id: int = int32()
     broker_epoch: int = int64(since=2, default=NO_BROKER_EPOCH)
 

@@ -3,10 +3,7 @@
 Null topics ask for all partitions.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int16, int32, string, wire_message
+from zkbroker.protocol.schema import Kind, Request, array, int16, int32, string, wire_message
 
 
 @wire_message
@@ -16,9 +13,7 @@ class ElectPreferredLeadersTopic:
 
 
 @wire_message
-class ElectPreferredLeadersRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.ELECT_PREFERRED_LEADERS
-
+class ElectPreferredLeadersRequest(Request):
     topics: list[ElectPreferredLeadersTopic] | None = array(ElectPreferredLeadersTopic, nullable=0)
     timeout_ms: int = int32()
 

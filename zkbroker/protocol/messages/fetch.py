@@ -4,12 +4,10 @@ Version 3 added `max_bytes` of the whole answer, 4 transactions, 5 the log start
 sessions (session id 0 and epoch -1 mean none), 9 leader epochs, 10 zstd, and 11 racks.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.pieces import Records
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     int8,
     int16,
@@ -52,10 +50,8 @@ class ForgottenTopic:
 
 
 @keyword_message
-class FetchRequest:
+class FetchRequest(Request):
     """Args: replica_id -1 for a client; isolation_level 0 read uncommitted, 1 read committed."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.FETCH
 
     replica_id: int = int32(default=-1)
     max_wait_ms: int = int32()

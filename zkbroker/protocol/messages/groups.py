@@ -1,15 +1,10 @@
 """Group requests of operators: DescribeGroups (15), ListGroups (16), DeleteGroups (42)."""
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int16, int32, raw, string, wire_message
+from zkbroker.protocol.schema import Kind, Request, array, int16, int32, raw, string, wire_message
 
 
 @wire_message
-class DescribeGroupsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.DESCRIBE_GROUPS
-
+class DescribeGroupsRequest(Request):
     groups: list[str] = array(Kind.STRING)
 
 
@@ -39,8 +34,8 @@ class DescribeGroupsResponse:
 
 
 @wire_message
-class ListGroupsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.LIST_GROUPS
+class ListGroupsRequest(Request):
+    """It has no fields."""
 
 
 @wire_message
@@ -57,9 +52,7 @@ class ListGroupsResponse:
 
 
 @wire_message
-class DeleteGroupsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.DELETE_GROUPS
-
+class DeleteGroupsRequest(Request):
     groups: list[str] = array(Kind.STRING)
 
 

@@ -1,15 +1,18 @@
 """InitProducerId (22): the identity of an idempotent producer."""
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import int16, int32, int64, keyword_message, string, wire_message
+from zkbroker.protocol.schema import (
+    Request,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 
 @wire_message
-class InitProducerIdRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.INIT_PRODUCER_ID
-
+class InitProducerIdRequest(Request):
     transactional_id: str | None = string(nullable=0, default=None)
     transaction_timeout_ms: int = int32(default=60000)
 

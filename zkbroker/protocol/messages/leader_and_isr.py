@@ -4,11 +4,9 @@ Version 1 marks new replicas; version 2 adds the broker epoch of the receiver an
 partitions by topic. The answer is flat in every version. Zero partitions are allowed.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     boolean,
     int16,
@@ -63,10 +61,8 @@ class LiveLeader:
 
 
 @keyword_message
-class LeaderAndIsrRequest:
+class LeaderAndIsrRequest(Request):
     """Args: partition_states until version 1, topic_states since 2."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.LEADER_AND_ISR
 
     controller_id: int = int32()
     controller_epoch: int = int32()

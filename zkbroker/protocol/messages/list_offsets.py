@@ -4,11 +4,9 @@ Timestamp -1 asks for the log end offset, -2 for the log start offset. Version 0
 of segment base offsets, newest first; later versions with a single offset and its timestamp.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     int8,
     int16,
@@ -38,9 +36,7 @@ class ListOffsetsRequestTopic:
 
 
 @wire_message
-class ListOffsetsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.LIST_OFFSETS
-
+class ListOffsetsRequest(Request):
     replica_id: int = int32(default=-1)
     isolation_level: int = int8(since=2)
     topics: list[ListOffsetsRequestTopic] = array(ListOffsetsRequestTopic)

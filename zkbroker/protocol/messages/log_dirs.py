@@ -1,10 +1,8 @@
 """DescribeLogDirs (35): the partitions in the data directories of one broker, with their sizes."""
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     boolean,
     int16,
@@ -23,10 +21,8 @@ class DescribeLogDirsTopic:
 
 
 @wire_message
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Request):
     """Args: topics null asks for every partition."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.DESCRIBE_LOG_DIRS
 
     topics: list[DescribeLogDirsTopic] | None = array(
         DescribeLogDirsTopic, nullable=0, default=None

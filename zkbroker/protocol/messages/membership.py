@@ -4,10 +4,8 @@ FindCoordinator (10), JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup
 define the bytes of protocol metadata and assignments; a coordinator passes them through.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
+    Request,
     array,
     int8,
     int16,
@@ -23,10 +21,8 @@ TRANSACTION_COORDINATOR = 1
 
 
 @wire_message
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Request):
     """Args: key is a group id for key_type 0, a transactional id for key_type 1."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.FIND_COORDINATOR
 
     key: str = string()
     key_type: int = int8(since=1)
@@ -49,10 +45,8 @@ class JoinGroupProtocol:
 
 
 @wire_message
-class JoinGroupRequest:
+class JoinGroupRequest(Request):
     """Args: rebalance_timeout_ms: -1 in version 0, where the session timeout takes its place."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.JOIN_GROUP
 
     group_id: str = string()
     session_timeout_ms: int = int32()
@@ -82,9 +76,7 @@ class JoinGroupResponse:
 
 
 @wire_message
-class HeartbeatRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.HEARTBEAT
-
+class HeartbeatRequest(Request):
     group_id: str = string()
     generation_id: int = int32(default=-1)
     member_id: str = string()
@@ -97,9 +89,7 @@ class HeartbeatResponse:
 
 
 @wire_message
-class LeaveGroupRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.LEAVE_GROUP
-
+class LeaveGroupRequest(Request):
     group_id: str = string()
     member_id: str = string()
 
@@ -117,10 +107,8 @@ class SyncGroupAssignment:
 
 
 @wire_message
-class SyncGroupRequest:
+class SyncGroupRequest(Request):
     """Args: assignments: from the leader; other members send none."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.SYNC_GROUP
 
     group_id: str = string()
     generation_id: int = int32(default=-1)

@@ -4,11 +4,9 @@ In version 0 an empty list of topics asks for all; since version 1 null does, an
 for none.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     boolean,
     int16,
@@ -20,9 +18,7 @@ from zkbroker.protocol.schema import (
 
 
 @wire_message
-class MetadataRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.METADATA
-
+class MetadataRequest(Request):
     topics: list[str] | None = array(Kind.STRING, nullable=1)
     allow_auto_topic_creation: bool = boolean(since=4, default=True)
 

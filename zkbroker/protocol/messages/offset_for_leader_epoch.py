@@ -6,10 +6,8 @@ and -1 if that is unknown. Version 2 adds a check of the sender's leader epoch, 
 replica id.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
+    Request,
     array,
     int16,
     int32,
@@ -41,10 +39,8 @@ class OffsetForLeaderEpochRequestTopic:
 
 
 @wire_message
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Request):
     """Args: replica_id: -1 for a consumer, -2 for a tool that reads beyond the high watermark."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.OFFSET_FOR_LEADER_EPOCH
 
     replica_id: int = int32(since=3, default=-2)
     topics: list[OffsetForLeaderEpochRequestTopic] = array(OffsetForLeaderEpochRequestTopic)

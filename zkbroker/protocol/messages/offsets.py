@@ -5,11 +5,9 @@ commit may set its own retention in 2-4; since version 2, null in OffsetFetch as
 partitions.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     int16,
     int32,
@@ -38,10 +36,8 @@ class OffsetCommitRequestTopic:
 
 
 @wire_message
-class OffsetCommitRequest:
+class OffsetCommitRequest(Request):
     """Args: generation_id -1 and member_id "" for a consumer outside group management."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.OFFSET_COMMIT
 
     group_id: str = string()
     generation_id: int = int32(since=1, default=-1)
@@ -75,9 +71,7 @@ class OffsetFetchRequestTopic:
 
 
 @wire_message
-class OffsetFetchRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.OFFSET_FETCH
-
+class OffsetFetchRequest(Request):
     group_id: str = string()
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, nullable=2)
 

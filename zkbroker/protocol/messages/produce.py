@@ -5,11 +5,9 @@ one magic-2 batch per partition; 7 is the first that may carry zstd. With `acks`
 answer.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.pieces import Records
 from zkbroker.protocol.schema import (
+    Request,
     array,
     int16,
     int32,
@@ -34,10 +32,8 @@ class ProduceRequestTopic:
 
 
 @wire_message
-class ProduceRequest:
+class ProduceRequest(Request):
     """Args: acks 0 (none), 1 (the leader has it) or -1 (all in-sync replicas have it)."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.PRODUCE
 
     transactional_id: str | None = string(since=3, nullable=3, default=None)
     acks: int = int16(default=1)

@@ -4,16 +4,11 @@ After a handshake of version 1 the tokens of the mechanism are sent in SaslAuthe
 of version 0 they are bare frames without a header, in both directions.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int16, int64, raw, string, wire_message
+from zkbroker.protocol.schema import Kind, Request, array, int16, int64, raw, string, wire_message
 
 
 @wire_message
-class SaslHandshakeRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.SASL_HANDSHAKE
-
+class SaslHandshakeRequest(Request):
     mechanism: str = string()
 
 
@@ -24,9 +19,7 @@ class SaslHandshakeResponse:
 
 
 @wire_message
-class SaslAuthenticateRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.SASL_AUTHENTICATE
-
+class SaslAuthenticateRequest(Request):
     auth_bytes: bytes = raw()
 
 

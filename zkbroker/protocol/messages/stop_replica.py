@@ -5,12 +5,11 @@ flat in both.
 """
 
 from collections.abc import Iterator
-from typing import ClassVar
 
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH, PartitionError
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     boolean,
     int16,
@@ -35,10 +34,8 @@ class StopReplicaTopic:
 
 
 @keyword_message
-class StopReplicaRequest:
+class StopReplicaRequest(Request):
     """Args: partitions in version 0, topics since 1; `replicas` reads both."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.STOP_REPLICA
 
     controller_id: int = int32()
     controller_epoch: int = int32()

@@ -3,11 +3,9 @@
 CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     boolean,
     int16,
@@ -43,9 +41,7 @@ class NewTopic:
 
 
 @wire_message
-class CreateTopicsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.CREATE_TOPICS
-
+class CreateTopicsRequest(Request):
     topics: list[NewTopic] = array(NewTopic)
     timeout_ms: int = int32(default=30000)
     validate_only: bool = boolean(since=1)
@@ -65,9 +61,7 @@ class CreateTopicsResponse:
 
 
 @wire_message
-class DeleteTopicsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.DELETE_TOPICS
-
+class DeleteTopicsRequest(Request):
     topics: list[str] = array(Kind.STRING)
     timeout_ms: int = int32(default=30000)
 
@@ -99,9 +93,7 @@ class DeleteRecordsRequestTopic:
 
 
 @wire_message
-class DeleteRecordsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.DELETE_RECORDS
-
+class DeleteRecordsRequest(Request):
     topics: list[DeleteRecordsRequestTopic] = array(DeleteRecordsRequestTopic)
     timeout_ms: int = int32(default=30000)
 
@@ -142,9 +134,7 @@ class NewPartitions:
 
 
 @wire_message
-class CreatePartitionsRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.CREATE_PARTITIONS
-
+class CreatePartitionsRequest(Request):
     topics: list[NewPartitions] = array(NewPartitions)
     timeout_ms: int = int32(default=30000)
     validate_only: bool = boolean()

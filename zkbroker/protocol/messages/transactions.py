@@ -9,11 +9,9 @@ If two versions share a layout, the higher one tells clients that the answer com
 throttling.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     boolean,
     int16,
@@ -46,9 +44,7 @@ class TxnTopicErrors:
 
 
 @wire_message
-class AddPartitionsToTxnRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.ADD_PARTITIONS_TO_TXN
-
+class AddPartitionsToTxnRequest(Request):
     transactional_id: str = string()
     producer_id: int = int64(default=-1)
     producer_epoch: int = int16(default=-1)
@@ -64,9 +60,7 @@ class AddPartitionsToTxnResponse:
 
 
 @wire_message
-class AddOffsetsToTxnRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.ADD_OFFSETS_TO_TXN
-
+class AddOffsetsToTxnRequest(Request):
     transactional_id: str = string()
     producer_id: int = int64(default=-1)
     producer_epoch: int = int16(default=-1)
@@ -80,10 +74,8 @@ class AddOffsetsToTxnResponse:
 
 
 @wire_message
-class EndTxnRequest:
+class EndTxnRequest(Request):
     """Args: committed: True to commit, False to abort."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.END_TXN
 
     transactional_id: str = string()
     producer_id: int = int64(default=-1)
@@ -112,9 +104,7 @@ class TxnOffsetCommitRequestTopic:
 
 
 @wire_message
-class TxnOffsetCommitRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.TXN_OFFSET_COMMIT
-
+class TxnOffsetCommitRequest(Request):
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64(default=-1)

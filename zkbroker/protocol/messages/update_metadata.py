@@ -6,12 +6,10 @@ Partitions that a request does not name keep their earlier state; brokers that i
 gone.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH, NO_LEADER
 from zkbroker.protocol.schema import (
     Kind,
+    Request,
     array,
     int16,
     int32,
@@ -65,10 +63,8 @@ class UpdateMetadataBroker:
 
 
 @keyword_message
-class UpdateMetadataRequest:
+class UpdateMetadataRequest(Request):
     """Args: partition_states until version 4, topic_states since 5."""
-
-    api_key: ClassVar[ApiKey] = ApiKey.UPDATE_METADATA
 
     controller_id: int = int32()
     controller_epoch: int = int32()

@@ -4,11 +4,8 @@ Only zkbroker brokers send it to each other; ApiVersions does not list it. Genui
 same since 3.6, with a later version of AddPartitionsToTxn.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.transactions import TxnTopicPartitions
-from zkbroker.protocol.schema import array, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import Request, array, int16, int32, int64, string, wire_message
 
 
 @wire_message
@@ -22,9 +19,7 @@ class VerifiedTransaction:
 
 
 @wire_message
-class VerifyTransactionRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.VERIFY_TRANSACTION
-
+class VerifyTransactionRequest(Request):
     transactions: list[VerifiedTransaction] = array(VerifiedTransaction)
 
 

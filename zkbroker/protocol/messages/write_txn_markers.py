@@ -3,11 +3,8 @@
 Only brokers send it. The leader appends one control batch for each producer and partition.
 """
 
-from typing import ClassVar
-
-from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.transactions import TxnTopicErrors, TxnTopicPartitions
-from zkbroker.protocol.schema import array, boolean, int16, int32, int64, wire_message
+from zkbroker.protocol.schema import Request, array, boolean, int16, int32, int64, wire_message
 
 
 @wire_message
@@ -27,9 +24,7 @@ class TxnMarker:
 
 
 @wire_message
-class WriteTxnMarkersRequest:
-    api_key: ClassVar[ApiKey] = ApiKey.WRITE_TXN_MARKERS
-
+class WriteTxnMarkersRequest(Request):
     markers: list[TxnMarker] = array(TxnMarker)
 
 
