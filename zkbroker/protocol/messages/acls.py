@@ -10,8 +10,8 @@ LITERAL = 3
 
 
 @wire_message
-class DescribeAclsRequest(Request):
-    """A filter: null and 1 (ANY) match everything."""
+class AclFilter:
+    """Null and 1 (ANY) match everything."""
 
     resource_type: int = int8(default=1)
     resource_name: str | None = string(nullable=0, default=None)
@@ -20,6 +20,11 @@ class DescribeAclsRequest(Request):
     host: str | None = string(nullable=0, default=None)
     operation: int = int8(default=1)
     permission_type: int = int8(default=1)
+
+
+@wire_message
+class DescribeAclsRequest(AclFilter, Request):
+    """A filter."""
 
 
 @wire_message
@@ -72,17 +77,6 @@ class CreatedAcl:
 class CreateAclsResponse:
     throttle_time_ms: int = int32()
     results: list[CreatedAcl] = array(CreatedAcl)
-
-
-@wire_message
-class AclFilter:
-    resource_type: int = int8(default=1)
-    resource_name: str | None = string(nullable=0, default=None)
-    pattern_type: int = int8(since=1, default=LITERAL)
-    principal: str | None = string(nullable=0, default=None)
-    host: str | None = string(nullable=0, default=None)
-    operation: int = int8(default=1)
-    permission_type: int = int8(default=1)
 
 
 @wire_message
