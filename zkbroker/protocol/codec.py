@@ -31,6 +31,7 @@ Encoder: TypeAlias = Callable[[Any, list[Piece], Paced, list[int]], None]
 
 NO_LIMIT = 2**63 - 1
 _LONG_TEXT_BYTES = 0x7FFF // 3
+_VERSION = struct.Struct(">h")
 
 _DECODERS: dict[tuple[type[Any], int], Decoder] = {}
 _ENCODERS: dict[tuple[type[Any], int], Encoder] = {}
@@ -102,6 +103,37 @@ def encode_bytes(message: object, version: int) -> bytes:
         ValueError: as `encode`.
     """
     return b"".join(encode(message, version))  # type: ignore[arg-type]  # no slices by contract
+
+
+def encode_versioned(message: object, version: int) -> bytes:
+    """Encode a message after its version, as in the records of internal topics.
+
+    Raises:
+        ValueError: as `encode`.
+    """
+    return _VERSION.pack(version) + encode_bytes(message, version)
+
+
+def read_version(data: bytes | memoryview, what: str) -> int:
+    """Return the version before a message; `what` is named in the error.
+
+    Raises:
+        MalformedFrame: there is none.
+    """
+    try:
+        version: int = _VERSION.unpack_from(data)[0]
+    except struct.error as error:
+        raise MalformedFrame(f"{what} without a version") from error
+    return version
+
+
+def decode_versioned(message: type[Message], version: int, data: bytes | memoryview) -> Message:
+    """Decode a message of a version that `read_version` has read before it.
+
+    Raises:
+        MalformedFrame: the bytes are not such a message.
+    """
+    return decode(message, version, data, _VERSION.size)[0]
 
 
 def decoder(message: type[Any], version: int) -> Decoder:

@@ -7,17 +7,15 @@ Invariant: a version newer than 1 is read as version 1 (fields are only ever add
 bytes after the known fields are ignored, so members of all versions can share a group.
 """
 
-import struct
 from collections.abc import Iterable
 from typing import TypeVar
 
-from zkbroker.protocol import codec
+from zkbroker.protocol.codec import decode_versioned, encode_versioned, read_version
 from zkbroker.protocol.errors import MalformedFrame
 from zkbroker.protocol.schema import Kind, array, raw, string, wire_message
 
 PROTOCOL_TYPE = "consumer"
 HIGHEST_VERSION = 1
-_VERSION = struct.Struct(">h")
 
 _Message = TypeVar("_Message")
 
@@ -53,7 +51,7 @@ class Assignment:
 
 def encode_subscription(subscription: Subscription, version: int = 0) -> bytes:
     """Encode a subscription; members of every version understand version 0."""
-    return _VERSION.pack(version) + codec.encode_bytes(subscription, version)
+    return encode_versioned(subscription, version)
 
 
 def decode_subscription(data: bytes) -> Subscription:
@@ -67,7 +65,7 @@ def decode_subscription(data: bytes) -> Subscription:
 
 def encode_assignment(assignment: Assignment, version: int = 0) -> bytes:
     """Encode an assignment; members of every version understand version 0."""
-    return _VERSION.pack(version) + codec.encode_bytes(assignment, version)
+    return encode_versioned(assignment, version)
 
 
 def decode_assignment(data: bytes) -> Assignment:
@@ -93,10 +91,7 @@ def flatten(topics: Iterable[TopicPartitions]) -> list[tuple[str, int]]:
 
 
 def _decode(message: type[_Message], data: bytes) -> _Message:
-    try:
-        version: int = _VERSION.unpack_from(data)[0]
-    except struct.error as error:
-        raise MalformedFrame(f"{message.__name__} without a version") from error
+    version = read_version(data, message.__name__)
     if version < 0:
         raise MalformedFrame(f"{message.__name__} of version {version}")
-    return codec.decode(message, min(version, HIGHEST_VERSION), data, _VERSION.size)[0]
+    return decode_versioned(message, min(version, HIGHEST_VERSION), data)

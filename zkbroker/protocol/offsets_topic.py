@@ -13,25 +13,21 @@ Invariant: every genuine broker and tool since 0.9 can read a value that this mo
 the value needs a field that came later.
 """
 
-import struct
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-from zkbroker.protocol import codec
+from zkbroker.protocol.codec import decode_versioned, encode_versioned, read_version
 from zkbroker.protocol.errors import MalformedFrame
 from zkbroker.protocol.schema import array, int32, int64, raw, string
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
 """Topics of the brokers' own state: producers may not write to them, and they are compacted."""
-_VERSION = struct.Struct(">h")
 _OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2
 _GROUP_VALUE_VERSION = 2
 _HIGHEST_OFFSET_VALUE = 3
 _HIGHEST_GROUP_VALUE = 3
-
-_Message = TypeVar("_Message")
+_WHAT = "record of the offsets topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,7 @@ class GroupValue:
 def encode_key(key: OffsetKey | GroupKey) -> bytes:
     """Return the key of a record."""
     version = _OFFSET_KEY_VERSION if isinstance(key, OffsetKey) else _GROUP_KEY_VERSION
-    return _encode(key, version)
+    return encode_versioned(key, version)
 
 
 def decode_key(data: bytes | memoryview) -> OffsetKey | GroupKey | None:
@@ -116,19 +112,19 @@ def decode_key(data: bytes | memoryview) -> OffsetKey | GroupKey | None:
     Raises:
         MalformedFrame: the bytes are not a key.
     """
-    version = _version(data)
+    version = read_version(data, _WHAT)
     if version in (0, 1):
-        return _decode(OffsetKey, version, data)
+        return decode_versioned(OffsetKey, version, data)
     if version == _GROUP_KEY_VERSION:
-        return _decode(GroupKey, 0, data)
+        return decode_versioned(GroupKey, 0, data)
     return None
 
 
 def encode_offset(value: OffsetValue) -> bytes:
     """Return the value of an offset: version 3 with a leader epoch, else 1, which all can read."""
     if value.leader_epoch >= 0 and value.expire_timestamp_ms < 0:
-        return _encode(value, 3)
-    return _encode(value, 1)
+        return encode_versioned(value, 3)
+    return encode_versioned(value, 1)
 
 
 def decode_offset(data: bytes | memoryview) -> OffsetValue:
@@ -137,15 +133,15 @@ def decode_offset(data: bytes | memoryview) -> OffsetValue:
     Raises:
         MalformedFrame: the bytes are not an offset, or have an unknown version.
     """
-    version = _version(data)
+    version = read_version(data, _WHAT)
     if not 0 <= version <= _HIGHEST_OFFSET_VALUE:
         raise MalformedFrame(f"offset value of version {version}")
-    return _decode(OffsetValue, version, data)
+    return decode_versioned(OffsetValue, version, data)
 
 
 def encode_group(value: GroupValue) -> bytes:
     """Return the value of a group."""
-    return _encode(value, _GROUP_VALUE_VERSION)
+    return encode_versioned(value, _GROUP_VALUE_VERSION)
 
 
 def decode_group(data: bytes | memoryview) -> GroupValue:
@@ -154,23 +150,7 @@ def decode_group(data: bytes | memoryview) -> GroupValue:
     Raises:
         MalformedFrame: the bytes are not a group, or have an unknown version.
     """
-    version = _version(data)
+    version = read_version(data, _WHAT)
     if not 0 <= version <= _HIGHEST_GROUP_VALUE:
         raise MalformedFrame(f"group value of version {version}")
-    return _decode(GroupValue, version, data)
-
-
-def _encode(message: Any, version: int) -> bytes:
-    return _VERSION.pack(version) + codec.encode_bytes(message, version)
-
-
-def _decode(message: type[_Message], version: int, data: bytes | memoryview) -> _Message:
-    return codec.decode(message, version, data, _VERSION.size)[0]
-
-
-def _version(data: bytes | memoryview) -> int:
-    try:
-        version: int = _VERSION.unpack_from(data)[0]
-    except struct.error as error:
-        raise MalformedFrame("record of the offsets topic without a version") from error
-    return version
+    return decode_versioned(GroupValue, version, data)

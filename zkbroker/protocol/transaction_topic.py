@@ -9,17 +9,16 @@ A null value (a tombstone) removes the transactional id. `start_ms` is -1 in Emp
 Invariant: one record holds the whole state of a transactional id; the last record of a key wins.
 """
 
-import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from zkbroker.protocol import codec
+from zkbroker.protocol.codec import decode_versioned, encode_versioned, read_version
 from zkbroker.protocol.errors import MalformedFrame
 from zkbroker.protocol.messages.transactions import TxnTopicPartitions
 from zkbroker.protocol.schema import array, int8, int16, int32, int64, string
 
 TRANSACTION_TOPIC = "__transaction_state"
-_VERSION = struct.Struct(">h")
+_WHAT = "record of the transaction topic"
 
 
 class TransactionState(IntEnum):
@@ -72,7 +71,7 @@ class TransactionValue:
 
 def encode_transaction_key(transactional_id: str) -> bytes:
     """Return the key of a transactional id's record."""
-    return _VERSION.pack(0) + codec.encode_bytes(_Key(transactional_id), 0)
+    return encode_versioned(_Key(transactional_id), 0)
 
 
 def decode_transaction_key(data: bytes | memoryview) -> str | None:
@@ -81,14 +80,14 @@ def decode_transaction_key(data: bytes | memoryview) -> str | None:
     Raises:
         MalformedFrame: the bytes are not a key.
     """
-    if _version(data) != 0:
+    if read_version(data, _WHAT) != 0:
         return None
-    return codec.decode(_Key, 0, data, _VERSION.size)[0].transactional_id
+    return decode_versioned(_Key, 0, data).transactional_id
 
 
 def encode_transaction(value: TransactionValue) -> bytes:
     """Return the value of a record."""
-    return _VERSION.pack(0) + codec.encode_bytes(value, 0)
+    return encode_versioned(value, 0)
 
 
 def decode_transaction(data: bytes | memoryview) -> TransactionValue:
@@ -97,10 +96,10 @@ def decode_transaction(data: bytes | memoryview) -> TransactionValue:
     Raises:
         MalformedFrame: the bytes are not a value, or have an unknown version.
     """
-    version = _version(data)
+    version = read_version(data, _WHAT)
     if version != 0:
         raise MalformedFrame(f"transaction value of version {version}")
-    value = codec.decode(TransactionValue, 0, data, _VERSION.size)[0]
+    value = decode_versioned(TransactionValue, 0, data)
     if value.state not in _STORED:
         raise MalformedFrame(f"transaction state {value.state}")
     if value.producer_id < 0 or value.producer_epoch < 0:
@@ -108,11 +107,3 @@ def decode_transaction(data: bytes | memoryview) -> TransactionValue:
             f"transaction of producer {value.producer_id} epoch {value.producer_epoch}"
         )
     return value
-
-
-def _version(data: bytes | memoryview) -> int:
-    try:
-        version: int = _VERSION.unpack_from(data)[0]
-    except struct.error as error:
-        raise MalformedFrame("record of the transaction topic without a version") from error
-    return version
