@@ -5,15 +5,12 @@ retry sends the same bytes.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from zkbroker.records.batch import build_batch
 from zkbroker.records.codec import Codec
-from zkbroker.records.layout import (
-    BATCH_HEADER_BYTES,
-    MESSAGE_V0,
-    MESSAGE_V1,
-)
+from zkbroker.records.layout import BATCH_HEADER_BYTES, MESSAGE_V0, MESSAGE_V1
 from zkbroker.records.messages import build_message_set
 from zkbroker.records.record import NO_TIMESTAMP, Headers, Unsent
 
@@ -87,15 +84,7 @@ def encode_message_set(
 class MessageSetBuilder:
     """Collects records and encodes them into one message set (magic 0, 1) or batch (magic 2)."""
 
-    __slots__ = (
-        "_codec",
-        "_level",
-        "_magic",
-        "_producer",
-        "_records",
-        "_size",
-        "_transactional",
-    )
+    __slots__ = ("_encode", "_magic", "_records", "_size")
 
     def __init__(
         self,
@@ -131,11 +120,18 @@ class MessageSetBuilder:
                 else f"magic {magic} holds neither producer ids nor transactions"
             )
         self._magic = magic
-        self._codec = codec
-        self._level = compression_level
-        self._producer = (producer_id, producer_epoch, base_sequence)
-        self._transactional = is_transactional
         self._records: list[Unsent] = []
+        self._encode = partial(
+            encode_message_set,
+            self._records,
+            magic=magic,
+            codec=codec,
+            compression_level=compression_level,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=is_transactional,
+        )
         wrapper = RECORD_OVERHEAD_BYTES[magic] if codec else 0
         self._size = BATCH_HEADER_BYTES if magic == 2 else wrapper
 
@@ -174,15 +170,4 @@ class MessageSetBuilder:
         Args:
             base_offset: of the first record; a producer sends 0.
         """
-        producer_id, producer_epoch, base_sequence = self._producer
-        return encode_message_set(
-            self._records,
-            magic=self._magic,
-            codec=self._codec,
-            compression_level=self._level,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            is_transactional=self._transactional,
-            base_offset=base_offset,
-        )
+        return self._encode(base_offset=base_offset)
