@@ -38,15 +38,9 @@ def plain_messages(
         if magic > 1 or (kind >= 0 and magic != kind):
             break
         head = _HEADS[magic]
-        length, _, *attributes, crc = (
-            head.unpack_from(view, at)
-            if total - at >= head.size
-            else (
-                0,
-                0,
-                0,
-            )
-        )
+        if total - at < head.size:
+            break
+        length, _, *attributes, crc = head.unpack_from(view, at)
         if length < 5 + magic or length > total - at - 4:
             break
         if magic and (attributes[0] if kind == 1 else attributes[0] & _CODEC_MASK):
