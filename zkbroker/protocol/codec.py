@@ -18,7 +18,6 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from zkbroker.fileslice import FileSlice
 from zkbroker.protocol.codegen import decoder_source, encoder_source
 from zkbroker.protocol.errors import MalformedFrame, TooManyItems
 from zkbroker.protocol.pieces import Piece, Records, total_size
@@ -203,6 +202,4 @@ def _refuse_null(field: str) -> NoReturn:
 def _record_size(value: Records) -> int:
     if value is None:
         return -1
-    if isinstance(value, FileSlice):
-        return value.size
     return total_size(value) if isinstance(value, list) else len(value)

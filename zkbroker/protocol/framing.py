@@ -20,7 +20,7 @@ from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
 from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
-from zkbroker.protocol.pieces import Piece
+from zkbroker.protocol.pieces import Piece, total_size
 
 _SIZE = struct.Struct(">i")
 # LeaderAndIsr, StopReplica and UpdateMetadata name every partition, each with its replicas.
@@ -189,9 +189,7 @@ def decode_response(
 
 
 def _framed(header: bytes, body: list[Piece], paced: codec.Paced = iter) -> list[Piece]:
-    size = len(header)
-    for piece in body:
-        size += piece.size if isinstance(piece, FileSlice) else len(piece)
+    size = len(header) + total_size(body)
     if size < _JOIN_BELOW_BYTES:
         try:
             return [b"".join((_SIZE.pack(size), header, *body))]  # type: ignore[arg-type]
