@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 PartitionKey: TypeAlias = tuple[str, int]
 """Topic and partition number; a `TopicPartition` is one."""
 
-_TEXT = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")
+_TEXT = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})", re.ASCII)
 _TEXT_07 = re.compile(r"(\d{1,10})-(\d{1,5})", re.ASCII)
 
 

@@ -18,7 +18,20 @@ def test_topic_partition_text_round_trips(text):
     assert str(TopicPartition.parse(text)) == text
 
 
-@pytest.mark.parametrize("text", ["t", "t-", "t-01", "-1", ".-1", "..-1", "a b-1", "t-0.delete"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t",
+        "t-",
+        "t-01",
+        "t-1\N{ARABIC-INDIC DIGIT TWO}",
+        "-1",
+        ".-1",
+        "..-1",
+        "a b-1",
+        "t-0.delete",
+    ],
+)
 def test_invalid_partition_name_is_refused(text):
     with pytest.raises(ValueError, match="is not topic-partition"):
         TopicPartition.parse(text)
