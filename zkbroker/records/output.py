@@ -41,7 +41,7 @@ class SetOutput:
         self.magics: set[int] = set()
         self.loose: list[Record] = []
         self.loose_bytes = 0
-        self.loose_target = (0, Codec.NONE)
+        self.loose_target: tuple[int, Codec, EntryInfo]  # set with the first loose record
 
     def place_of(self, position: int) -> int:
         """Return where a kept entry at a position of the buffer will be in the output."""
@@ -55,7 +55,7 @@ class SetOutput:
             self.leave(entry)
         self.loose.append(record)
         self.loose_bytes += entry.size
-        self.loose_target = (magic, codec)
+        self.loose_target = (magic, codec, entry)
         self.kept_from = entry.position + entry.size
 
     def note(self, count: int, timestamp: int, magic: int, at: int | None = None) -> None:
@@ -83,31 +83,29 @@ class SetOutput:
         """Write the collected messages."""
         if self.loose:
             records, self.loose, self.loose_bytes = self.loose, [], 0
-            self.write(records, *self.loose_target, None)
+            self.write(records, *self.loose_target)
 
-    def write(
-        self, records: list[Record], magic: int, codec: Codec, source: EntryInfo | None
-    ) -> None:
+    def write(self, records: list[Record], magic: int, codec: Codec, source: EntryInfo) -> None:
         """Write records as one entry; a batch keeps the producer fields of its source."""
         first = self.next_offset
         newest = max(record.timestamp for record in records) if magic else NO_TIMESTAMP
         if self.append_time is not None and magic > 0:
             newest = self.append_time
         if magic == 2:
-            batch = source is not None and source.magic == 2
             part = build_batch(
                 unsent(records),
                 base_offset=first,
                 codec=codec,
                 timestamp_type=self.policy.timestamp_type,
                 append_time=self.append_time,
-                producer_id=source.producer_id if batch and source else -1,
-                producer_epoch=source.producer_epoch if batch and source else -1,
-                base_sequence=source.base_sequence if batch and source else -1,
+                producer_id=source.producer_id,
+                producer_epoch=source.producer_epoch,
+                base_sequence=source.base_sequence,
                 partition_leader_epoch=self.leader_epoch,
-                is_transactional=bool(batch and source and source.is_transactional),
-                is_control=bool(batch and source and source.is_control),
+                is_transactional=source.is_transactional,
+                is_control=source.is_control,
             )
+            self.batches.append(read_head(part)._replace(position=self.written))
         else:
             part = build_message_set(
                 unsent(records),
@@ -116,8 +114,6 @@ class SetOutput:
                 codec=codec,
                 append_time=self.append_time,
             )
-        if magic == 2:
-            self.batches.append(read_head(part)._replace(position=self.written))
         self.put(part)
         self.note(len(records), newest, magic)
 
