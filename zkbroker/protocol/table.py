@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey
+from zkbroker.protocol.api import BROKER_VERSIONS
 from zkbroker.protocol.messages import MESSAGES
 from zkbroker.protocol.schema import Kind, Wire, wire_fields
 
@@ -26,47 +26,28 @@ class FieldRow:
     versions: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRow:
-    """One API: its key, its served versions, and the fields of its two messages."""
-
-    api_key: ApiKey
-    min_version: int
-    max_version: int
-    request: tuple[FieldRow, ...]
-    response: tuple[FieldRow, ...]
-
-
-def protocol_table() -> list[ApiRow]:
-    """Return every served API, by key."""
-    return [
-        ApiRow(api_key, low, high, *(tuple(_rows(side, 0)) for side in MESSAGES[api_key]))
-        for api_key, (low, high) in sorted(BROKER_VERSIONS.items())
-    ]
-
-
 def protocol_markdown() -> str:
-    """Return the table as Markdown: an overview, then each message with its fields."""
-    lines = ["| key | API | versions |", "| --- | --- | --- |"]
-    table = protocol_table()
-    lines += [f"| {row.api_key:d} | {_title(row)} | {_span(row)} |" for row in table]
-    for row in table:
-        for side, rows in (("request", row.request), ("response", row.response)):
-            lines += ["", f"### {_title(row)} {side}", ""]
-            if not rows:
-                lines.append("No fields.")
-                continue
-            lines += ["| field | type | versions |", "| --- | --- | --- |"]
-            lines += [_markdown_row(field) for field in rows]
-    return "\n".join(lines) + "\n"
+    """Return the protocol as Markdown: a table of the APIs, then one of each message's fields."""
+    overview = ["| key | API | versions |", "| --- | --- | --- |"]
+    messages = []
+    for api_key, (low, high) in sorted(BROKER_VERSIONS.items()):
+        title = MESSAGES[api_key][0].__name__.removesuffix("Request")
+        overview.append(f"| {api_key:d} | {title} | {low}-{high} |")
+        for side, message in zip(("request", "response"), MESSAGES[api_key], strict=True):
+            messages += ["", f"### {title} {side}", ""]
+            rows = [_markdown_row(field) for field in field_rows(message)]
+            head = ["| field | type | versions |", "| --- | --- | --- |"]
+            messages += head + rows if rows else ["No fields."]
+    return "\n".join(overview + messages) + "\n"
 
 
-def _rows(message: type[Any], depth: int) -> Iterator[FieldRow]:
+def field_rows(message: type[Any], depth: int = 0) -> Iterator[FieldRow]:
+    """Yield the fields of a message in wire order, each array before the fields of its items."""
     for field in wire_fields(message):
         wire = field.wire
         yield FieldRow(depth, field.name, _type_name(wire), _versions(wire))
         if wire.kind is Kind.ARRAY and isinstance(wire.item, type):
-            yield from _rows(wire.item, depth + 1)
+            yield from field_rows(wire.item, depth + 1)
 
 
 def _type_name(wire: Wire) -> str:
@@ -82,14 +63,6 @@ def _versions(wire: Wire) -> str:
     if wire.until is None:
         return f"{wire.since}+"
     return str(wire.since) if wire.until == wire.since else f"{wire.since}-{wire.until}"
-
-
-def _title(row: ApiRow) -> str:
-    return MESSAGES[row.api_key][0].__name__.removesuffix("Request")
-
-
-def _span(row: ApiRow) -> str:
-    return f"{row.min_version}-{row.max_version}"
 
 
 def _markdown_row(field: FieldRow) -> str:
