@@ -55,6 +55,19 @@ static void close_cell(cell *c)
     c->held = 0;
 }
 
+static Py_ssize_t bytes_of(const cell *c)
+{
+    return c->size > 0 ? c->size : 0;
+}
+
+/* Copies the bytes; returns where the next ones go. */
+static uint8_t *put_cell(uint8_t *p, const cell *c)
+{
+    if (c->size > 0)
+        memcpy(p, c->data, (size_t)c->size);
+    return p + bytes_of(c);
+}
+
 /* Key, value, timestamp and headers of one record to encode. */
 typedef struct {
     PyObject *item;
@@ -120,15 +133,11 @@ static PyObject *encode_headers(PyObject *headers)
             Py_DECREF(name);
             goto fail;
         }
-        p = room(&out, 20 + PyBytes_GET_SIZE(name) + (value.size > 0 ? value.size : 0));
+        p = room(&out, 20 + PyBytes_GET_SIZE(name) + bytes_of(&value));
         if (p != NULL) {
             uint8_t *q = put_varint(p, PyBytes_GET_SIZE(name));
             memcpy(q, PyBytes_AS_STRING(name), (size_t)PyBytes_GET_SIZE(name));
-            q = put_varint(q + PyBytes_GET_SIZE(name), value.size);
-            if (value.size > 0) {
-                memcpy(q, value.data, (size_t)value.size);
-                q += value.size;
-            }
+            q = put_cell(put_varint(q + PyBytes_GET_SIZE(name), value.size), &value);
             out.at += q - p;
         }
         close_cell(&value);
@@ -152,8 +161,6 @@ static int encode_record(output *out, const unsent *u, int64_t elapsed, int64_t 
     PyObject *headers = NULL;
     const uint8_t *tail = &none;
     Py_ssize_t tail_size = 1, body;
-    Py_ssize_t key_size = u->key.size > 0 ? u->key.size : 0;
-    Py_ssize_t value_size = u->value.size > 0 ? u->value.size : 0;
     uint8_t *p, *q;
     if (!(PyTuple_CheckExact(u->headers) && PyTuple_GET_SIZE(u->headers) == 0)) {
         int any = PyObject_IsTrue(u->headers);
@@ -166,23 +173,15 @@ static int encode_record(output *out, const unsent *u, int64_t elapsed, int64_t 
             tail_size = PyByteArray_GET_SIZE(headers);
         }
     }
-    body = 1 + varint_size(elapsed) + varint_size(delta) + varint_size(u->key.size) + key_size +
-           varint_size(u->value.size) + value_size + tail_size;
+    body = 1 + varint_size(elapsed) + varint_size(delta) + varint_size(u->key.size) +
+           bytes_of(&u->key) + varint_size(u->value.size) + bytes_of(&u->value) + tail_size;
     if ((p = q = room(out, body + 10)) != NULL) {
         q = put_varint(q, body);
         *q++ = 0;
         q = put_varint(q, elapsed);
         q = put_varint(q, delta);
-        q = put_varint(q, u->key.size);
-        if (key_size) {
-            memcpy(q, u->key.data, (size_t)key_size);
-            q += key_size;
-        }
-        q = put_varint(q, u->value.size);
-        if (value_size) {
-            memcpy(q, u->value.data, (size_t)value_size);
-            q += value_size;
-        }
+        q = put_cell(put_varint(q, u->key.size), &u->key);
+        q = put_cell(put_varint(q, u->value.size), &u->value);
         memcpy(q, tail, (size_t)tail_size);
         out->at += q + tail_size - p;
     }
@@ -273,8 +272,8 @@ PyObject *zk_encode_messages(PyObject *self, PyObject *args)
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); i++) {
         unsent u;
         int64_t offset = base_offset + i;
-        Py_ssize_t key_size, value_size, size;
-        uint8_t *p;
+        Py_ssize_t size;
+        uint8_t *p, *q;
         if (offsets != NULL) {
             offset = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(offsets, i));
             if (offset == -1 && PyErr_Occurred())
@@ -282,10 +281,8 @@ PyObject *zk_encode_messages(PyObject *self, PyObject *args)
         }
         if (open_unsent(PySequence_Fast_GET_ITEM(fast, i), &u) < 0)
             goto done;
-        key_size = u.key.size > 0 ? u.key.size : 0;
-        value_size = u.value.size > 0 ? u.value.size : 0;
-        size = head + key_size + 4 + value_size;
-        if (size - ENTRY_HEADER > INT32_MAX || key_size > INT32_MAX || value_size > INT32_MAX) {
+        size = head + bytes_of(&u.key) + 4 + bytes_of(&u.value);
+        if (size - ENTRY_HEADER > INT32_MAX || u.key.size > INT32_MAX || u.value.size > INT32_MAX) {
             PyErr_SetString(PyExc_OverflowError, "a message of 2 GiB or more");
             p = NULL;
         } else {
@@ -301,11 +298,9 @@ PyObject *zk_encode_messages(PyObject *self, PyObject *args)
                                                           ? u.timestamp
                                                           : (int64_t)append_time));
             put32(p + head - 4, (uint32_t)(int32_t)u.key.size);
-            if (key_size)
-                memcpy(p + head, u.key.data, (size_t)key_size);
-            put32(p + head + key_size, (uint32_t)(int32_t)u.value.size);
-            if (value_size)
-                memcpy(p + head + key_size + 4, u.value.data, (size_t)value_size);
+            q = put_cell(p + head, &u.key);
+            put32(q, (uint32_t)(int32_t)u.value.size);
+            put_cell(q + 4, &u.value);
             put32(p + CRC_V01_AT, zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)));
             out.at += size;
         }
