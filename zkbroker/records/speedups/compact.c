@@ -18,18 +18,20 @@ typedef struct {
     int64_t used, limit;
 } offset_map;
 
-/* The slot of a digest: its own, or the free one where it belongs; NULL if there is neither. */
-static uint8_t *find_slot(const offset_map *map, const uint8_t digest[DIGEST])
+/* Finds the slot of a key: its own, or the free one where it belongs; NULL if there is neither.
+ * `digest` becomes that of the key, `stored` its last offset plus one, 0 in a free slot. */
+static uint8_t *find_slot(const offset_map *map, const record_view *r, uint8_t digest[DIGEST],
+                          int64_t *stored)
 {
     uint64_t first, at;
     if (map->count == 0)
         return NULL;
+    zk_md5(r->key, (size_t)r->key_size, digest);
     first = at = get64(digest) % map->count;
     do {
         uint8_t *slot = map->slots + at * SLOT;
-        int64_t stored;
-        memcpy(&stored, slot + DIGEST, 8);
-        if (stored == 0 || memcmp(slot, digest, DIGEST) == 0)
+        memcpy(stored, slot + DIGEST, 8);
+        if (*stored == 0 || memcmp(slot, digest, DIGEST) == 0)
             return slot;
         if (++at == map->count)
             at = 0;
@@ -39,13 +41,9 @@ static uint8_t *find_slot(const offset_map *map, const uint8_t digest[DIGEST])
 
 static int64_t last_offset_of(const offset_map *map, const record_view *r)
 {
-    uint8_t digest[DIGEST], *slot;
+    uint8_t digest[DIGEST];
     int64_t stored;
-    zk_md5(r->key, (size_t)r->key_size, digest);
-    if ((slot = find_slot(map, digest)) == NULL)
-        return -1;
-    memcpy(&stored, slot + DIGEST, 8);
-    return stored - 1;
+    return find_slot(map, r, digest, &stored) == NULL ? -1 : stored - 1;
 }
 
 /* 0 if the map is full. */
@@ -53,10 +51,8 @@ static int note_key(offset_map *map, const record_view *r, int64_t offset)
 {
     uint8_t digest[DIGEST], *slot;
     int64_t stored;
-    zk_md5(r->key, (size_t)r->key_size, digest);
-    if ((slot = find_slot(map, digest)) == NULL)
+    if ((slot = find_slot(map, r, digest, &stored)) == NULL)
         return 0;
-    memcpy(&stored, slot + DIGEST, 8);
     if (stored == 0) {
         if (map->used >= map->limit)
             return 0;
