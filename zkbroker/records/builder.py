@@ -97,16 +97,7 @@ class MessageSetBuilder:
         base_sequence: int = -1,
         is_transactional: bool = False,
     ) -> None:
-        """Start an empty set.
-
-        Args:
-            magic: 0, 1 or 2.
-            codec: one that the magic may hold.
-            compression_level: of the codec; None is its default.
-            producer_id: magic 2, of an idempotent producer, with epoch and sequence.
-            producer_epoch: see `producer_id`.
-            base_sequence: see `producer_id`.
-            is_transactional: magic 2, part of a transaction.
+        """Start an empty set; the arguments are those of `encode_message_set`.
 
         Raises:
             ValueError: there is no such magic, or it cannot hold the codec or the producer id.
