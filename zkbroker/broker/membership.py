@@ -17,7 +17,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller import Controller
 from zkbroker.errors import RegistryError, ZkbrokerError
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.inter_broker import inter_broker_version
+from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 from zkbroker.protocol.messages import ControlledShutdownRequest
 from zkbroker.registry import paths
 from zkbroker.registry.broker_registration import BrokerRegistration, SessionRecord
@@ -199,9 +199,8 @@ class ClusterMembership:
         connection = self._dialing.connection(
             broker, "controlled-shutdown", self._config.controller_socket_timeout_ms
         )
-        version = inter_broker_version(
-            self._config.inter_broker_protocol, ApiKey.CONTROLLED_SHUTDOWN
-        )
+        versions = INTER_BROKER_VERSIONS[self._config.inter_broker_protocol]
+        version = versions[ApiKey.CONTROLLED_SHUTDOWN]
         try:
             answer = connection.send(ControlledShutdownRequest(self._own.id, epoch), version)
         finally:

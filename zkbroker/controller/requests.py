@@ -15,7 +15,7 @@ from zkbroker.controller.answers import Answered, BrokerAnswers
 from zkbroker.controller.channel import BrokerChannels
 from zkbroker.controller.context import ControllerContext, LiveBroker, TermSettings
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.inter_broker import inter_broker_version
+from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 from zkbroker.protocol.messages.leader_and_isr import (
     LEADER_DURING_DELETE,
     LeaderAndIsrPartition,
@@ -146,7 +146,7 @@ class RequestBatch:
             self.channels.send(broker, addressed, self._version(request.api_key), answered)
 
     def _version(self, api_key: ApiKey) -> int:
-        return inter_broker_version(self.settings.level, api_key)
+        return INTER_BROKER_VERSIONS[self.settings.level][api_key]
 
     # -- the messages
 

@@ -39,13 +39,4 @@ INTER_BROKER_VERSIONS: Mapping[str, Mapping[ApiKey, int]] = {
     "2.2": _V2_2,
     "2.3": _V2_3,
 }
-"""Level -> API -> version. At 0.8.2 there is no OffsetForLeaderEpoch."""
-
-
-def inter_broker_version(level: str, api_key: ApiKey) -> int:
-    """Return the version in which brokers of a level send a request.
-
-    Raises:
-        KeyError: that level does not have the request.
-    """
-    return INTER_BROKER_VERSIONS[level][api_key]
+"""Level -> API -> version in which brokers send it. At 0.8.2 there is no OffsetForLeaderEpoch."""

@@ -6,7 +6,7 @@ import pytest
 
 from zkbroker.config.levels import LEVEL_SPELLINGS, LEVELS
 from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey
-from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS, inter_broker_version
+from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 
 
 def test_every_inter_broker_level_has_versions():
@@ -28,6 +28,6 @@ def test_versions_do_not_fall_with_level():
 
 
 def test_api_missing_from_level_is_not_sent():
-    assert inter_broker_version("2.1", ApiKey.FETCH) == 10
+    assert INTER_BROKER_VERSIONS["2.1"][ApiKey.FETCH] == 10
     with pytest.raises(KeyError):
-        inter_broker_version("0.8.2", ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        INTER_BROKER_VERSIONS["0.8.2"][ApiKey.OFFSET_FOR_LEADER_EPOCH]

@@ -15,7 +15,7 @@ from zkbroker.broker.handlers.configs import given_settings
 from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError, ZkbrokerError
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.inter_broker import inter_broker_version
+from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 from zkbroker.protocol.messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -186,7 +186,7 @@ class TopicsHandlers:
     def _followers_tell_starts(self) -> bool:
         """Whether followers of this `inter.broker.protocol.version` tell where their logs begin."""
         level = self._services.config.inter_broker_protocol
-        return inter_broker_version(level, ApiKey.FETCH) >= _SAYS_LOG_START_SINCE
+        return INTER_BROKER_VERSIONS[level][ApiKey.FETCH] >= _SAYS_LOG_START_SINCE
 
     def _create(self, topic: NewTopic, *, validate_only: bool) -> None:
         settings = given_settings(topic.configs)
