@@ -7,34 +7,43 @@ request dispatcher turns exceptions into codes; clients turn codes into exceptio
 """
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Final, Self
+
+_RETRIABLE: Final = True
 
 
 class ErrorCode(IntEnum):
-    """Error codes of the protocol; `retriable` as in the Java client."""
+    """Error codes of the protocol.
+
+    Attributes:
+        retriable: whether the same request may succeed later without a change by the user, as in
+            the Java client.
+    """
+
+    retriable: bool
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2
-    UNKNOWN_TOPIC_OR_PARTITION = 3
+    CORRUPT_MESSAGE = 2, _RETRIABLE
+    UNKNOWN_TOPIC_OR_PARTITION = 3, _RETRIABLE
     INVALID_FETCH_SIZE = 4
-    LEADER_NOT_AVAILABLE = 5
-    NOT_LEADER_FOR_PARTITION = 6
-    REQUEST_TIMED_OUT = 7
+    LEADER_NOT_AVAILABLE = 5, _RETRIABLE
+    NOT_LEADER_FOR_PARTITION = 6, _RETRIABLE
+    REQUEST_TIMED_OUT = 7, _RETRIABLE
     BROKER_NOT_AVAILABLE = 8
-    REPLICA_NOT_AVAILABLE = 9
+    REPLICA_NOT_AVAILABLE = 9, _RETRIABLE
     MESSAGE_TOO_LARGE = 10
     STALE_CONTROLLER_EPOCH = 11
     OFFSET_METADATA_TOO_LARGE = 12
-    NETWORK_EXCEPTION = 13
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
+    NETWORK_EXCEPTION = 13, _RETRIABLE
+    COORDINATOR_LOAD_IN_PROGRESS = 14, _RETRIABLE
+    COORDINATOR_NOT_AVAILABLE = 15, _RETRIABLE
+    NOT_COORDINATOR = 16, _RETRIABLE
     INVALID_TOPIC_EXCEPTION = 17
     RECORD_LIST_TOO_LARGE = 18
-    NOT_ENOUGH_REPLICAS = 19
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    NOT_ENOUGH_REPLICAS = 19, _RETRIABLE
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, _RETRIABLE
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
     INCONSISTENT_GROUP_PROTOCOL = 23
@@ -55,7 +64,7 @@ class ErrorCode(IntEnum):
     INVALID_REPLICATION_FACTOR = 38
     INVALID_REPLICA_ASSIGNMENT = 39
     INVALID_CONFIG = 40
-    NOT_CONTROLLER = 41
+    NOT_CONTROLLER = 41, _RETRIABLE
     INVALID_REQUEST = 42
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
     POLICY_VIOLATION = 44
@@ -70,7 +79,7 @@ class ErrorCode(IntEnum):
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     SECURITY_DISABLED = 54
     OPERATION_NOT_ATTEMPTED = 55
-    KAFKA_STORAGE_ERROR = 56
+    KAFKA_STORAGE_ERROR = 56, _RETRIABLE
     LOG_DIR_NOT_FOUND = 57
     SASL_AUTHENTICATION_FAILED = 58
     UNKNOWN_PRODUCER_ID = 59
@@ -84,51 +93,25 @@ class ErrorCode(IntEnum):
     INVALID_PRINCIPAL_TYPE = 67
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
-    FETCH_SESSION_ID_NOT_FOUND = 70
-    INVALID_FETCH_SESSION_EPOCH = 71
-    LISTENER_NOT_FOUND = 72
+    FETCH_SESSION_ID_NOT_FOUND = 70, _RETRIABLE
+    INVALID_FETCH_SESSION_EPOCH = 71, _RETRIABLE
+    LISTENER_NOT_FOUND = 72, _RETRIABLE
     TOPIC_DELETION_DISABLED = 73
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
+    FENCED_LEADER_EPOCH = 74, _RETRIABLE
+    UNKNOWN_LEADER_EPOCH = 75, _RETRIABLE
     UNSUPPORTED_COMPRESSION_TYPE = 76
     STALE_BROKER_EPOCH = 77
-    OFFSET_NOT_AVAILABLE = 78
+    OFFSET_NOT_AVAILABLE = 78, _RETRIABLE
     MEMBER_ID_REQUIRED = 79
-    PREFERRED_LEADER_NOT_AVAILABLE = 80
+    PREFERRED_LEADER_NOT_AVAILABLE = 80, _RETRIABLE
     GROUP_MAX_SIZE_REACHED = 81
     INVALID_RECORD = 87
 
-    @property
-    def retriable(self) -> bool:
-        """Whether the same request may succeed later without a change by the user."""
-        return self in _RETRIABLE
-
-
-_RETRIABLE = frozenset(
-    {
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_FOR_PARTITION,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    }
-)
+    def __new__(cls, number: int, retriable: bool = False) -> Self:
+        code = int.__new__(cls, number)
+        code._value_ = number
+        code.retriable = retriable
+        return code
 
 
 class ZkbrokerError(Exception):
