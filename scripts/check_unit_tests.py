@@ -41,7 +41,6 @@ NOTHING_TO_DECIDE = {
     "zkbroker/producer/handlers.py": "base classes without behaviour",
     "zkbroker/protocol/api.py": "a table",
     "zkbroker/protocol/errors.py": "names of errors",
-    "zkbroker/protocol/header.py": "data",
     "zkbroker/protocol/pieces.py": "a name of a type",
     "zkbroker/protocol/plain/requests.py": "names of types",
     "zkbroker/rebalance/member.py": "protocols",

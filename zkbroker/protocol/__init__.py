@@ -3,7 +3,13 @@
 Record sets pass through as opaque bytes or as slices of a file.
 """
 
-from zkbroker.protocol.api import BROKER_VERSIONS, SUPPORTED_VERSIONS, ApiKey, supported
+from zkbroker.protocol.api import (
+    BROKER_VERSIONS,
+    SUPPORTED_VERSIONS,
+    ApiKey,
+    RequestHeader,
+    supported,
+)
 from zkbroker.protocol.errors import MalformedFrame, TooManyItems, UnsupportedRequest
 from zkbroker.protocol.framing import (
     decode_header,
@@ -12,7 +18,6 @@ from zkbroker.protocol.framing import (
     encode_request,
     encode_response,
 )
-from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES
 from zkbroker.protocol.pieces import Piece, Records
 

@@ -10,6 +10,7 @@ and one codec cover all of them. The one exception is ControlledShutdown 0, whos
 client id.
 """
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -57,6 +58,16 @@ class ApiKey(IntEnum):
     ELECT_PREFERRED_LEADERS = 43
     VERIFY_TRANSACTION = 10001
     """Our own API between zkbroker brokers; the numbers of genuine APIs are far below."""
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    """The header before every request; its API and version need not be served."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
 
 
 SUPPORTED_VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -6,7 +6,7 @@ header for the log line, the only diagnostic for the operator of a client that i
 """
 
 from zkbroker.errors import ErrorCode, ProtocolError, UnsupportedVersion
-from zkbroker.protocol.header import RequestHeader
+from zkbroker.protocol.api import RequestHeader
 
 
 class MalformedFrame(ProtocolError):

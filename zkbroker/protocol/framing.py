@@ -15,10 +15,9 @@ from typing import Any
 
 from zkbroker.fileslice import FileSlice
 from zkbroker.protocol import codec
-from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey, supported
+from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey, RequestHeader, supported
 from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
-from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
 from zkbroker.protocol.pieces import Piece, total_size
 
