@@ -162,20 +162,14 @@ def string(
     return _field(Wire(Kind.STRING, since, until, nullable), default)
 
 
-def raw(
-    *,
-    since: int = 0,
-    until: int | None = None,
-    nullable: int | None = None,
-    default: bytes | None = b"",
-) -> Any:
+def raw(*, nullable: int | None = None, default: bytes | None = b"") -> Any:
     """Bytes, copied out of the frame when decoded."""
-    return _field(Wire(Kind.RAW, since, until, nullable), default)
+    return _field(Wire(Kind.RAW, nullable=nullable), default)
 
 
-def records(*, since: int = 0, nullable: int | None = 0) -> Any:
-    """A record set, passed through without a copy."""
-    return _field(Wire(Kind.RECORDS, since, None, nullable), None)
+def records() -> Any:
+    """A record set, which may be null, passed through without a copy."""
+    return _field(Wire(Kind.RECORDS, nullable=0), None)
 
 
 def array(
