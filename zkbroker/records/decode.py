@@ -83,8 +83,6 @@ def decode_rows(
     data: Data,
     *,
     start_offset: int = 0,
-    verify_crc: bool = True,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> tuple[list[Row], CorruptMessage | MessageSizeTooLarge | None]:
     """Decode a fetched message set into rows; raises nothing.
 
@@ -95,14 +93,12 @@ def decode_rows(
         partition: for each row.
         data: see `iter_records`.
         start_offset: see `iter_records`.
-        verify_crc: see `iter_records`.
-        max_decompressed_bytes: see `iter_records`.
 
     Returns:
         The rows, and the error that stopped the walk, if any.
     """
     rows, _, error = kernels.decode_rows(
-        data, start_offset, NO_END, verify_crc, max_decompressed_bytes, row_type, topic, partition
+        data, start_offset, NO_END, True, MAX_DECOMPRESSED_BYTES, row_type, topic, partition
     )
     return rows, error
 
