@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zkbroker.records import AppendPolicy, decode_entry, iter_entries, prepare_append, set_offsets
-from zkbroker.records.batch import seal_batch
+from zkbroker.records.entries import seal_batch
 
 SEGMENTS = Path(__file__).parent / "data" / "segments" / "kafka-2.3.0"
 LOGS = sorted(SEGMENTS.glob("*/*.log"))

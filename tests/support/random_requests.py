@@ -7,7 +7,7 @@ from zkbroker.protocol import MESSAGES, SUPPORTED_VERSIONS, ApiKey, RequestHeade
 from zkbroker.protocol.api import BROKER_VERSIONS
 from zkbroker.protocol.schema import Kind, wire_fields
 from zkbroker.records import Codec, encode_message_set
-from zkbroker.records.batch import seal_batch
+from zkbroker.records.entries import seal_batch
 
 NAMES = ("t", "u", "", ".", "..", "a/b", "x y", "é", "\x1b]0;x\x07\n", "n" * 249, "n" * 250)
 OFTEN = (ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT)

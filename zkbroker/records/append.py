@@ -16,10 +16,9 @@ from zkbroker.errors import (
     UnsupportedForMessageFormat,
 )
 from zkbroker.records import kernels
-from zkbroker.records.batch import seal_batch
 from zkbroker.records.checksum import crc32
 from zkbroker.records.codec import Codec
-from zkbroker.records.entries import Data, check_crc, read_head, set_offsets
+from zkbroker.records.entries import Data, check_crc, read_head, seal_batch, set_offsets
 from zkbroker.records.expand import NOTHING, Expanded, Payload, look_inside
 from zkbroker.records.layout import (
     ATTRIBUTES_V01_AT,

@@ -6,18 +6,15 @@ Invariant: a built batch is consistent: counts, maximum timestamp and CRC agree 
 from collections.abc import Sequence
 
 from zkbroker.records import kernels
-from zkbroker.records.checksum import crc32c
 from zkbroker.records.codec import Codec, compress
+from zkbroker.records.entries import seal_batch
 from zkbroker.records.layout import (
     BATCH,
     BATCH_HEADER_BYTES,
     CONTROL_BIT,
-    CRC_V2_AT,
-    CRC_V2_FROM,
     ENTRY_HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
-    UINT32,
 )
 from zkbroker.records.record import Unsent
 
@@ -100,8 +97,3 @@ def head_plain_batch(batch: memoryview, count: int, timestamp: int) -> None:
         batch, 0, 0, length, none, 2, 0, 0, last, timestamp, timestamp, none, none, none, count
     )
     seal_batch(batch)
-
-
-def seal_batch(batch: bytearray | memoryview) -> None:
-    """Compute the CRC of a batch that fills the buffer."""
-    UINT32.pack_into(batch, CRC_V2_AT, crc32c(memoryview(batch)[CRC_V2_FROM:]))

@@ -10,6 +10,7 @@ from zkbroker.records.layout import (
     BATCH,
     CODEC_MASK,
     CONTROL_BIT,
+    CRC_V2_AT,
     CRC_V2_FROM,
     ENTRY,
     ENTRY_HEADER_BYTES,
@@ -26,6 +27,7 @@ from zkbroker.records.layout import (
     SMALLEST_HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
+    UINT32,
 )
 from zkbroker.records.record import NO_TIMESTAMP, NO_TIMESTAMP_TYPE, EntryInfo, PartialEntry
 
@@ -154,3 +156,8 @@ def set_offsets(
     OFFSET.pack_into(buffer, position, base_offset)
     if partition_leader_epoch is not None:
         INT32.pack_into(buffer, position + LEADER_EPOCH_AT, partition_leader_epoch)
+
+
+def seal_batch(batch: bytearray | memoryview) -> None:
+    """Compute the CRC of a batch that fills the buffer."""
+    UINT32.pack_into(batch, CRC_V2_AT, crc32c(memoryview(batch)[CRC_V2_FROM:]))

@@ -8,8 +8,7 @@ Invariant: only batches that `may_reframe` allows are reframed: a broker accepts
 find the same records in them as in the source.
 """
 
-from zkbroker.records.batch import seal_batch
-from zkbroker.records.entries import Data
+from zkbroker.records.entries import Data, seal_batch
 from zkbroker.records.layout import (
     ATTRIBUTES_V2_LOW_AT,
     CODEC_MASK,

@@ -17,7 +17,8 @@ from zkbroker.records import (
     iter_records,
     prepare_append,
 )
-from zkbroker.records.batch import build_batch, seal_batch
+from zkbroker.records.batch import build_batch
+from zkbroker.records.entries import seal_batch
 from zkbroker.records.payload import unwrap
 from zkbroker.records.portable.messages import encode_message
 

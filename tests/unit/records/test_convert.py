@@ -11,7 +11,8 @@ from zkbroker.records import (
     iter_records,
     prepare_append,
 )
-from zkbroker.records.batch import build_batch, seal_batch
+from zkbroker.records.batch import build_batch
+from zkbroker.records.entries import seal_batch
 
 RECORDS = [(b"k%d" % i, b"v%d" % i, 1000 + i, (("h", b"x"),)) for i in range(4)]
 

@@ -11,7 +11,7 @@ from zkbroker.records import (
     iter_records,
     prepare_append,
 )
-from zkbroker.records.batch import seal_batch
+from zkbroker.records.entries import seal_batch
 from zkbroker.records.portable.messages import encode_message
 from zkbroker.records.varint import encode_varint
 

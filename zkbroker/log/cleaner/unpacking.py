@@ -9,9 +9,8 @@ another magic inside a wrapper, as some brokers wrote them, come out in the wrap
 
 from zkbroker.errors import CorruptMessage
 from zkbroker.records import Codec, EntryInfo, compress, kernels
-from zkbroker.records.batch import seal_batch
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
-from zkbroker.records.entries import Data
+from zkbroker.records.entries import Data, seal_batch
 from zkbroker.records.layout import (
     ATTRIBUTES_V2_LOW_AT,
     BATCH,

@@ -12,14 +12,11 @@ import struct
 import sys
 
 from zkbroker.errors import CorruptMessage
-from zkbroker.records.checksum import crc32c
-from zkbroker.records.entries import Data, check_crc, read_head
+from zkbroker.records.entries import Data, check_crc, read_head, seal_batch
 from zkbroker.records.layout import (
     BASE_TIMESTAMP_AT,
     BATCH_HEADER_BYTES,
     COUNT_AT,
-    CRC_V2_AT,
-    CRC_V2_FROM,
     ENTRY_HEADER_BYTES,
     INT32,
     MAX_OFFSET,
@@ -28,7 +25,6 @@ from zkbroker.records.layout import (
     OFFSET,
     SIZE_AT,
     SLOT_BYTES,
-    UINT32,
 )
 from zkbroker.records.portable.batch import decode_payload
 from zkbroker.records.portable.messages import decode_message
@@ -214,5 +210,5 @@ def _rebuilt(data: Data, entry: EntryInfo, records: list[Record], stay: list[boo
     OFFSET.pack_into(out, BASE_TIMESTAMP_AT, kept[0])
     OFFSET.pack_into(out, MAX_TIMESTAMP_AT, newest)
     INT32.pack_into(out, COUNT_AT, len(kept))
-    UINT32.pack_into(out, CRC_V2_AT, crc32c(memoryview(out)[CRC_V2_FROM:]))
+    seal_batch(out)
     return out
