@@ -9,6 +9,7 @@ Invariant: `render` is frozen: it must reproduce, byte for byte, what 0.7 client
 """
 
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -126,24 +127,14 @@ def convert_set(
 
 def dense(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield (first, after the last) index of each part of a list whose offsets have no gap."""
+    places = range(len(offsets))
     begin = 0
     while begin < len(offsets):
-        end = _dense_end(offsets, begin)
+        # Offsets grow, so this difference grows with each gap, and stays the same between gaps.
+        base = offsets[begin] - begin
+        end = bisect_right(places, base, begin, key=lambda place: offsets[place] - place)
         yield begin, end
         begin = end
-
-
-def _dense_end(offsets: Sequence[int], begin: int) -> int:
-    """Find the end of a part without gaps, by bisection: offsets grow."""
-    low, high = begin + 1, len(offsets)
-    base = offsets[begin] - begin
-    while low < high:
-        middle = (low + high + 1) // 2
-        if offsets[middle - 1] - base == middle - 1:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 class _Batches:
