@@ -49,9 +49,8 @@ class Codec(IntEnum):
         wanted = name.strip().lower()
         if wanted in ("uncompressed", ""):
             return cls.NONE
-        for codec in cls:
-            if wanted == codec.label:
-                return codec
+        if wanted in CODEC_NAMES:
+            return cls[wanted.upper()]
         raise ConfigError(
             f"unknown compression codec {name!r}: use one of {', '.join(CODEC_NAMES)}"
         )
