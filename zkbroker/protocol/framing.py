@@ -18,7 +18,7 @@ from zkbroker.protocol import codec
 from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey, RequestHeader, supported
 from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
-from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
+from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest, ApiVersionsResponse
 from zkbroker.protocol.pieces import Piece, total_size
 
 _SIZE = struct.Struct(">i")
@@ -38,7 +38,6 @@ _SERVED: dict[tuple[int, int], type[Any]] = {
     for key, (first, last) in BROKER_VERSIONS.items()
     for version in range(first, last + 1)
 }
-_API_VERSIONS_RESPONSE = MESSAGES[ApiKey.API_VERSIONS][1]
 _JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the header than sent alone
 
 
@@ -154,7 +153,7 @@ def encode_response(
     Raises:
         ValueError: a value does not fit its wire type.
     """
-    if isinstance(response, _API_VERSIONS_RESPONSE) and not supported(ApiKey.API_VERSIONS, version):
+    if isinstance(response, ApiVersionsResponse) and not supported(ApiKey.API_VERSIONS, version):
         version = 0  # a client that asks in an unserved version knows the oldest answer
     body = codec.encode(response, version, paced, errors)
     return _framed(_CORRELATION_ID.pack(correlation_id), body, paced)
