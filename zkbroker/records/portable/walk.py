@@ -1,5 +1,8 @@
 """Walks over entries that decode their records, in plain Python.
 
+A walk decodes the records from offset `start` on, up to `end`. It checks CRCs with `verify`, and
+`max_bytes` is the largest size that an entry may expand to.
+
 Invariant: the result of a walk never holds a part of an entry: a bad entry is left out as a whole,
 with everything after it.
 """
@@ -164,15 +167,7 @@ def decode_rows(
 ) -> tuple[list[Row], int, DecodeError | None]:
     """Decode into rows of topic, partition, offset, key, value, timestamp, its type, and headers.
 
-    Args:
-        data: entries.
-        start: the first offset to decode.
-        end: the first offset not to decode.
-        verify: whether CRCs are checked.
-        max_bytes: the largest size that an entry may expand to.
-        row_type: a NamedTuple of these fields; its constructor is not called.
-        topic: for each row.
-        partition: for each row.
+    The rows are of a NamedTuple of these fields, whose constructor is not called.
 
     Returns:
         The rows, the next offset, and the error that stopped the walk, if any.
