@@ -55,14 +55,10 @@ class RequestBudget:
     def take_bytes(self, size: int) -> None:
         """Deduct bytes; MessageSizeTooLarge if the budget is exceeded."""
         if size > self.bytes_left:
-            raise self.too_large()
+            raise MessageSizeTooLarge(
+                f"a request whose compressed batches expand beyond {self._max_bytes} bytes"
+            )
         self.bytes_left -= size
-
-    def too_large(self) -> MessageSizeTooLarge:
-        """Return the error of a request that expands too far."""
-        return MessageSizeTooLarge(
-            f"a request whose compressed batches expand beyond {self._max_bytes} bytes"
-        )
 
 
 class Payload(NamedTuple):
