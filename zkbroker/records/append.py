@@ -193,11 +193,7 @@ class _Append(SetOutput):
             self.append_time,
         )
         if count:
-            self.magics.add(magic)
-            if newest > self.max_timestamp:
-                self.max_timestamp = newest
-                self.offset_of_max = self.next_offset + newest_at
-            self.next_offset += count
+            self.note(count, newest, magic, newest_at)
         return position
 
     def _place_plain_batch(self, position: int) -> int:
