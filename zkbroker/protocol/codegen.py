@@ -103,21 +103,15 @@ class _Run:
         if self._values:
             layout = struct.Struct(">" + self._format)
             unpack = self._writer.constant("unpack", layout.unpack_from)
-            targets = ", ".join(self._values)
-            comma = "," if len(self._values) == 1 else ""
-            self._writer.line(f"{targets}{comma} = {unpack}(b, p)")
+            self._writer.line(f"{', '.join(self._values)}, = {unpack}(b, p)")
             self._writer.line(f"p += {layout.size}")
-        self._clear()
+            self._format, self._values = "", []
 
     def flush_encode(self) -> None:
         if self._values:
             pack = self._writer.constant("pack", struct.Struct(">" + self._format).pack)
             self._writer.line(f"w({pack}({', '.join(self._values)}))")
-        self._clear()
-
-    def _clear(self) -> None:
-        self._format = ""
-        self._values = []
+            self._format, self._values = "", []
 
 
 def _label(writer: _Writer, field: WireField) -> str:
