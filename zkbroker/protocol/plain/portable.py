@@ -161,15 +161,12 @@ def produce_answer(
     """
     try:
         parts = [struct.pack(">ii", correlation_id, len(topics))]
+        fields = 3 + (version >= 2) + (version >= 5)
+        layout = struct.Struct(">ihq" + "q" * (fields - 3))
         for topic, rows in topics:
             name = topic.encode()
             parts.append(struct.pack(">h", len(name)) + name + struct.pack(">i", len(rows)))
-            for partition, error, base_offset, time_ms, log_start in rows:
-                parts.append(struct.pack(">ihq", partition, error, base_offset))
-                if version >= 2:
-                    parts.append(struct.pack(">q", time_ms))
-                if version >= 5:
-                    parts.append(struct.pack(">q", log_start))
+            parts += [layout.pack(*row[:fields]) for row in rows]
         if version >= 1:
             parts.append(struct.pack(">i", 0))
     except struct.error as error:
@@ -208,15 +205,14 @@ def fetch_answer(
         if version >= 7:
             now += struct.pack(">hi", 0, session_id)
         now += struct.pack(">i", len(topics))
+        fields = 3 + (version >= 4) + (version >= 5)
+        layout = struct.Struct(">ihq" + "q" * (fields - 3))
         for topic, rows in topics:
             name = topic.encode()
             now += struct.pack(">h", len(name)) + name + struct.pack(">i", len(rows))
-            for partition, error, mark, stable, log_start, aborted, record_bytes, _ in rows:
-                now += struct.pack(">ihq", partition, error, mark)
-                if version >= 4:
-                    now += struct.pack(">q", stable)
-                if version >= 5:
-                    now += struct.pack(">q", log_start)
+            for row in rows:
+                aborted, record_bytes = row[5:7]
+                now += layout.pack(*row[:fields])
                 if version >= 4:
                     now += struct.pack(">i", -1 if aborted is None else len(aborted))
                     for producer_id, first_offset in aborted or ():
