@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from zkbroker.protocol.codegen import decoder_source, encoder_source
 from zkbroker.protocol.errors import MalformedFrame, TooManyItems
-from zkbroker.protocol.pieces import Piece, Records, total_size
+from zkbroker.protocol.pieces import Piece, Records
 
 Message = TypeVar("Message")
 
@@ -202,4 +202,4 @@ def _refuse_null(field: str) -> NoReturn:
 def _record_size(value: Records) -> int:
     if value is None:
         return -1
-    return total_size(value) if isinstance(value, list) else len(value)
+    return sum(map(len, value)) if isinstance(value, list) else len(value)

@@ -19,7 +19,7 @@ from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey, RequestHeader, suppor
 from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
 from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest, ApiVersionsResponse
-from zkbroker.protocol.pieces import Piece, total_size
+from zkbroker.protocol.pieces import Piece
 
 _SIZE = struct.Struct(">i")
 # LeaderAndIsr, StopReplica and UpdateMetadata name every partition, each with its replicas.
@@ -187,7 +187,7 @@ def decode_response(
 
 
 def _framed(header: bytes, body: list[Piece], paced: codec.Paced = iter) -> list[Piece]:
-    size = len(header) + total_size(body)
+    size = len(header) + sum(map(len, body))
     if size < _JOIN_BELOW_BYTES:
         try:
             return [b"".join((_SIZE.pack(size), header, *body))]  # type: ignore[arg-type]

@@ -6,8 +6,3 @@ from zkbroker.fileslice import FileSlice
 
 Piece: TypeAlias = bytes | bytearray | memoryview | FileSlice
 Records: TypeAlias = Piece | list[Piece] | None
-
-
-def total_size(pieces: list[Piece]) -> int:
-    """Return the size of the pieces on the wire."""
-    return sum(map(len, pieces))
