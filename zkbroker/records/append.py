@@ -93,7 +93,7 @@ def prepare_append(
     buffer = data if isinstance(data, memoryview) else memoryview(data)
     if buffer.readonly:
         buffer = memoryview(bytearray(data))
-    if policy.stores_plain_batches and len(buffer) > MAGIC_AT and buffer[MAGIC_AT] == 2:
+    if policy.plain_magics & 1 << 2 and len(buffer) > MAGIC_AT and buffer[MAGIC_AT] == 2:
         # Most produce requests hold one uncompressed batch with all offsets in order.
         earliest, latest = EVER if policy.any_timestamp else allowed_timestamps(policy, now_ms)
         placed = kernels.place_batch(

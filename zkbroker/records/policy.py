@@ -41,20 +41,16 @@ class AppendPolicy:
     codec: Codec | None = None
     allow_control: bool = False
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
-    stores_plain_batches: bool = field(init=False)
-    """Whether an uncompressed magic-2 batch changes only in its offset and leader epoch."""
     plain_magics: int = field(init=False)
-    """The magics that `place_plain` may place, bit 0 for magic 0 and so on."""
+    """The magics whose plain entries change only in offset and leader epoch: `1 << magic` each."""
     any_timestamp: bool = field(init=False)
     """Whether messages with any timestamp are accepted."""
 
     def __post_init__(self) -> None:
         stays = not self.codec and self.timestamp_type == 0
-        plain = stays and self.message_format in (None, 2)
         magics = 7 if self.message_format is None else 1 << self.message_format
         anything = self.timestamp_type == 1 or self.max_timestamp_difference_ms == NO_LIMIT_MS
         # Computed once, before the first of many appends.
-        object.__setattr__(self, "stores_plain_batches", plain)
         object.__setattr__(self, "plain_magics", magics if stays else 0)
         object.__setattr__(self, "any_timestamp", anything)
 
