@@ -11,7 +11,7 @@ import socket
 import threading
 from typing import Self
 
-from tests.support.sockets import shut
+from tests.support.sockets import wake
 
 _BROKER = re.compile(rb"broker-(\d+)-")
 
@@ -43,16 +43,16 @@ class Proxy:
             cut = [pair for pair in self._pairs if self._stopped(pair[2])]
             self._cut = set()
         for client, server, _ in cut:
-            shut(client)
-            shut(server)
+            wake(client)
+            wake(server)
 
     def close(self) -> None:
-        shut(self._listener)
+        wake(self._listener)
         with self._lock:
             pairs, self._pairs = self._pairs, []
         for client, server, _ in pairs:
-            shut(client)
-            shut(server)
+            wake(client)
+            wake(server)
 
     def __enter__(self) -> Self:
         return self
@@ -68,6 +68,7 @@ class Proxy:
             try:
                 client, _ = self._listener.accept()
             except OSError:
+                self._listener.close()
                 return
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
@@ -76,17 +77,22 @@ class Proxy:
             first = client.recv(65536)
             server = socket.create_connection(("127.0.0.1", self._target), 5)
         except OSError:
-            shut(client)
+            client.close()
             return
         server.settimeout(None)
         named = _BROKER.search(first[:100])
         pair = (client, server, int(named.group(1)) if named else -1)
         with self._lock:
             self._pairs.append(pair)
-        threading.Thread(target=self._relay, args=(server, client, pair, b""), daemon=True).start()
+        back = threading.Thread(target=self._relay, args=(server, client, pair, b""), daemon=True)
+        back.start()
         self._relay(client, server, pair, first)
+        back.join()
         with self._lock, contextlib.suppress(ValueError):
             self._pairs.remove(pair)
+        # Only now: no other thread may enter a closed socket.
+        client.close()
+        server.close()
 
     def _relay(
         self,
@@ -110,5 +116,5 @@ class Proxy:
         except OSError:
             return
         finally:
-            shut(sink)
-            shut(source)
+            wake(sink)
+            wake(source)

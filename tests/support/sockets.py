@@ -9,6 +9,14 @@ def shut(end: socket.socket) -> None:
 
     While a thread waits in accept, a port that was only closed still takes one more connection.
     """
+    wake(end)
+    end.close()
+
+
+def wake(end: socket.socket) -> None:
+    """End its accept, recv and sendall, now and later; the thread that is in them closes it.
+
+    If another thread closes it, its number may be that of a new socket when the call begins.
+    """
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
-    end.close()

@@ -85,6 +85,16 @@ def test_closed_or_silent_handshake_can_be_retried(settings):
     theirs.close()
 
 
+def test_socket_is_closed_if_it_cannot_be_wrapped(settings):
+    ours, theirs = socket.socketpair()
+    # The traceback keeps the frame of `shake_hands`, and with it a socket that was not closed.
+    with pytest.raises(ValueError, match="server_hostname") as failed:
+        shake_hands(ours, settings, "", 10, select.select)
+    theirs.setblocking(False)
+    assert theirs.recv(1) == b"", f"closed before {failed.value!r} was raised"
+    theirs.close()
+
+
 def test_tls_errors_name_zookeeper_settings():
     message = "it asks (ssl.client.auth=required): set ssl.keystore.location; see the broker's log"
     assert zookeeper_words(message) == (
