@@ -1,72 +1,28 @@
-"""The transport of a connection: one interface for plain sockets and TLS.
+"""The transport of a connection: a plain one, and a TLS class that extends it.
 
-    server  `HubStream` (plain, `sendfile` for slices of files)      a TLS class stands beside it
-    client  `SocketTransport` (plain, any runtime), `TlsTransport`   and wraps the socket
+    server  `HubStream` (plain, `sendfile` for slices of files), `TlsStream`
+    client  `SocketTransport` (plain, any runtime), `TlsTransport`
 
-Invariant: the protocol's code (`Session`, `Channel`) uses this interface and no socket.
-Only a plain transport may send a slice of a file without reading it.
+Invariant: the protocol's code (`Session`, `Channel`) uses a transport and no socket.
+Only a plain transport may send a slice of a file without reading it. Of the tasks of a connection
+one reads and one writes.
 """
 
+import contextlib
 import os
 import select
 import socket
 from collections.abc import Sequence
-from typing import Protocol
 
 from zkbroker.fileslice import FileSlice
-from zkbroker.security import Principal
 
 Part = bytes | bytearray | memoryview | FileSlice
 
 _JOIN_BYTES = 64 * 1024
 
 
-class Transport(Protocol):
-    """One end of a connection; one task reads, one writes."""
-
-    def receive_into(self, view: memoryview) -> int:
-        """Wait for bytes and return how many came; 0 at the end of the stream."""
-
-    def send(self, parts: Sequence[Part]) -> None:
-        """Send all parts in order; OSError when the connection was lost."""
-
-    def shut_down(self, how: int) -> None:
-        """Shut down one direction or both (`socket.SHUT_…`); wakes the task that waits there."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-class ServerTransport(Transport, Protocol):
-    """A transport with the members that only a server needs."""
-
-    active_at: float
-    """When the last byte went in or out, on the monotonic clock."""
-    run_until: float
-    """From when `pace` lets others run, on the monotonic clock; before that it does nothing."""
-
-    def begin(self) -> Principal:
-        """Prepare the connection, for instance by a handshake; return the peer's principal."""
-
-    def fileno(self) -> int:
-        """Return a descriptor that can be polled for the peer's disconnection."""
-
-    def pace(self) -> None:
-        """Let other tasks run if this one has run for long without waiting."""
-
-
-class ClientTransport(Transport, Protocol):
-    """A transport with the members that only a client needs."""
-
-    def limit(self, timeout_s: float) -> None:
-        """Make every later call that waits longer raise TimeoutError."""
-
-    def readable(self) -> bool:
-        """Whether bytes have arrived, or the peer has closed; does not wait."""
-
-
 class SocketTransport:
-    """A blocking socket of a runtime.
+    """A blocking socket of a runtime, on the client's side.
 
     Args:
         connection: the socket; the transport owns it.
@@ -90,7 +46,7 @@ class SocketTransport:
         return self._socket.recv_into(view)
 
     def send(self, parts: Sequence[Part]) -> None:
-        """Send small parts joined in one call, large ones as they are."""
+        """Send all parts in order, small ones joined in one call; OSError if the peer is gone."""
         small: list[bytes | bytearray | memoryview] = []
         for each in parts:
             part = read_slice(each) if isinstance(each, FileSlice) else each
@@ -105,11 +61,9 @@ class SocketTransport:
             self._socket.sendall(b"".join(small))
 
     def shut_down(self, how: int) -> None:
-        """Shut down one direction or both."""
-        try:
+        """Shut down one direction or both (`socket.SHUT_…`); wakes the task that waits there."""
+        with contextlib.suppress(OSError):  # the peer has closed already
             self._socket.shutdown(how)
-        except OSError:
-            pass  # the peer has closed already
 
     def close(self) -> None:
         """Close the socket."""

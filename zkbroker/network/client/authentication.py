@@ -17,7 +17,7 @@ from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.config.sasl_options import OAUTHBEARER
 from zkbroker.errors import AuthenticationFailed, ErrorCode, NetworkError, ZkbrokerError
 from zkbroker.network.frames import FrameError, FrameReader
-from zkbroker.network.transport import ClientTransport
+from zkbroker.network.transport import SocketTransport
 from zkbroker.protocol import ApiKey, RequestHeader, decode_response, encode_request
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
@@ -39,7 +39,7 @@ def _here(function: Callable[[], T]) -> T:
 
 
 def authenticate(
-    transport: ClientTransport,
+    transport: SocketTransport,
     login: SaslLogin,
     peer: str,
     offload: Callable[[Callable[[], Any]], Any] = _here,
@@ -80,7 +80,7 @@ def authenticate(
 
 
 class _Conversation:
-    def __init__(self, transport: ClientTransport, login: SaslLogin, peer: str) -> None:
+    def __init__(self, transport: SocketTransport, login: SaslLogin, peer: str) -> None:
         self._transport = transport
         self._login = login
         self._peer = peer

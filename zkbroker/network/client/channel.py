@@ -12,7 +12,7 @@ from typing import Protocol
 
 from zkbroker.errors import AuthenticationFailed, NetworkError
 from zkbroker.network.frames import FrameError, FrameReader
-from zkbroker.network.transport import Part, Transport
+from zkbroker.network.transport import Part, SocketTransport
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.forks import abandon_in_child, made_before_fork
 
@@ -43,7 +43,7 @@ class Channel:
     def __init__(
         self,
         runtime: Runtime,
-        transport: Transport,
+        transport: SocketTransport,
         peer: str,
         max_frame_bytes: int,
         hint: str = "",

@@ -23,7 +23,7 @@ from zkbroker.errors import NetworkError, RequestTimedOut
 from zkbroker.network.client.channel import MAX_RESPONSE_BYTES
 from zkbroker.network.client.opening import open_transport
 from zkbroker.network.frames import FrameError, FrameReader
-from zkbroker.network.transport import ClientTransport, Part
+from zkbroker.network.transport import Part, SocketTransport
 from zkbroker.protocol import ApiKey, RequestHeader, decode_response, encode_request
 from zkbroker.runtime import Runtime
 
@@ -167,7 +167,7 @@ class InterBrokerConnection:
 class _Open:
     """One TCP connection; it is opened for a request, so one is under way from the start."""
 
-    def __init__(self, transport: ClientTransport, max_response_bytes: int) -> None:
+    def __init__(self, transport: SocketTransport, max_response_bytes: int) -> None:
         self.transport = transport
         self.under_way = True
         self.ended_at = time.monotonic()

@@ -10,7 +10,7 @@ import time
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import AuthenticationFailed, NetworkError
 from zkbroker.network.client.tls import TlsTransport
-from zkbroker.network.transport import ClientTransport, SocketTransport
+from zkbroker.network.transport import SocketTransport
 from zkbroker.runtime import Runtime
 from zkbroker.security.tls.contexts import client_contexts
 from zkbroker.security.tls.explain import explain_failure
@@ -36,7 +36,7 @@ def open_transport(
     server_name: str | None = None,
     send_buffer_bytes: int = -1,
     receive_buffer_bytes: int = -1,
-) -> ClientTransport:
+) -> SocketTransport:
     """Connect to a broker.
 
     Args:
@@ -60,7 +60,7 @@ def open_transport(
         connection = runtime.connect(host, port, timeout_s)
     except OSError as error:
         raise NetworkError(f"cannot connect to {host}:{port}: {error}") from error
-    transport: ClientTransport = SocketTransport(connection)
+    transport = SocketTransport(connection)
     try:
         _set_buffers(connection, send_buffer_bytes, receive_buffer_bytes)
         if context is not None:

@@ -21,7 +21,7 @@ _CHUNK_BYTES = 128 * 1024
 _RECEIVE_BYTES = 256 * 1024
 
 
-class TlsTransport:
+class TlsTransport(SocketTransport):
     """One end of an encrypted connection.
 
     Args:
@@ -34,8 +34,7 @@ class TlsTransport:
     def __init__(
         self, runtime: Runtime, connection: socket.socket, context: ssl.SSLContext, host: str
     ) -> None:
-        self._plain = SocketTransport(connection)
-        self._socket = connection
+        super().__init__(connection)
         self._host = host
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
@@ -68,13 +67,9 @@ class TlsTransport:
         """Return the negotiated TLS version."""
         return self._tls.version() or ""
 
-    def limit(self, timeout_s: float) -> None:
-        """Make every later call that waits longer raise TimeoutError."""
-        self._plain.limit(timeout_s)
-
     def readable(self) -> bool:
         """Whether bytes have arrived, or the peer has closed; does not wait."""
-        return self._tls.pending() > 0 or self._plain.readable()
+        return self._tls.pending() > 0 or super().readable()
 
     def receive_into(self, view: memoryview) -> int:
         """Wait for bytes and return how many came; 0 at the end of the stream."""
@@ -104,14 +99,6 @@ class TlsTransport:
                 self._encrypt(view[start : start + _CHUNK_BYTES])
         if chunk:
             self._encrypt(chunk)
-
-    def shut_down(self, how: int) -> None:
-        """Shut down one direction or both."""
-        self._plain.shut_down(how)
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._plain.close()
 
     def _decrypted(self, view: memoryview) -> int | None:
         """Decrypt received bytes; return the count, 0 at the end, None if more are needed."""

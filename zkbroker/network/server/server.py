@@ -28,7 +28,7 @@ from zkbroker.network.server.muting import Alarm
 from zkbroker.network.server.request_memory import Account, RequestMemory
 from zkbroker.network.server.session import CloseConnection, Session
 from zkbroker.network.server.stream import HubStream
-from zkbroker.network.transport import Part, ServerTransport
+from zkbroker.network.transport import Part
 from zkbroker.runtime.greenlets import yield_turn
 from zkbroker.runtime.repeated_lines import RepeatedLines
 
@@ -48,7 +48,7 @@ _MAX_TURNED_AWAY = 100
 _LEAST_ANSWER_BYTES = 64 * 1024
 
 
-Transports = Callable[[str, socket.socket], ServerTransport | None]
+Transports = Callable[[str, socket.socket], HubStream | None]
 
 
 Handle = Callable[[Session, memoryview], Sequence[Part] | None]
@@ -282,7 +282,7 @@ class Server:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if limits.send_buffer_bytes > 0:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
-        stream: ServerTransport | None = None
+        stream: HubStream | None = None
         if self._transport is not None:
             stream = self._transport(listener.name, connection)
         if stream is None:

@@ -24,7 +24,8 @@ from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.server.muting import Mute
 from zkbroker.network.server.owner import Owner
 from zkbroker.network.server.request_memory import Account
-from zkbroker.network.transport import Part, ServerTransport
+from zkbroker.network.server.stream import HubStream
+from zkbroker.network.transport import Part
 from zkbroker.security import ANONYMOUS, Principal
 
 logger = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ class Session:
     def __init__(
         self,
         owner: Owner,
-        stream: ServerTransport,
+        stream: HubStream,
         reader: FrameReader,
         *,
         address: str,

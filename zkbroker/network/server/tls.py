@@ -27,7 +27,6 @@ from zkbroker.errors import ConfigError, StorageError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.server.session import CloseConnection
 from zkbroker.network.server.stream import HubStream, in_page_cache, read_ahead
-from zkbroker.network.transport import ServerTransport
 from zkbroker.security import ANONYMOUS, Principal
 from zkbroker.security.tls.contexts import Reloaded, make_server_context
 from zkbroker.security.tls.explain import explain_refusal, is_plain
@@ -91,7 +90,7 @@ class ListenersTls:
             if name in self._listeners and each.tls != self._listeners[name].security.tls
         ]
 
-    def transport(self, listener: str, connection: socket.socket) -> ServerTransport | None:
+    def transport(self, listener: str, connection: socket.socket) -> HubStream | None:
         """Make the transport of an accepted socket; None for a plain listener.
 
         Raises:
