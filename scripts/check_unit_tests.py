@@ -36,7 +36,6 @@ NOTHING_TO_DECIDE = {
     "zkbroker/network/client/versions.py": "a table",
     "zkbroker/network/server/metrics.py": "data",
     "zkbroker/network/server/limits.py": "data",
-    "zkbroker/network/server/owner.py": "a protocol",
     "zkbroker/producer/errors.py": "names of errors",
     "zkbroker/producer/handlers.py": "base classes without behaviour",
     "zkbroker/protocol/api.py": "a table",

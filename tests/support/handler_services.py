@@ -74,7 +74,7 @@ class HandlerSession:
         self.ip = "10.0.0.1"
         self.listener = "PLAINTEXT"
         self.parked_s = self.received_at = 0.0
-        self.mute = Mute(lambda: None)  # type: ignore[arg-type, return-value]
+        self.mute = Mute()
         self.peer_gone = self.closed = False
         self.parks = 0
 

@@ -4,31 +4,18 @@ Invariant: a pause ends when its time is over, when it is ended early, or with t
 holds no request slot and no memory of requests.
 """
 
-from collections.abc import Callable
-from typing import Protocol
-
-
-class Alarm(Protocol):
-    """An event that ends a wait early."""
-
-    def set(self) -> object: ...
-    def wait(self, timeout: float) -> object: ...
+import gevent.event
 
 
 class Mute:
-    """The pauses of one connection.
+    """The pauses of one connection."""
 
-    Args:
-        alarm: makes the event that ends a pause early.
-    """
+    __slots__ = ("_alarm", "seconds")
 
-    __slots__ = ("_alarm", "_make_alarm", "seconds")
-
-    def __init__(self, alarm: Callable[[], Alarm]) -> None:
+    def __init__(self) -> None:
         self.seconds = 0.0
         """For how long nothing is read after the answer to this request; a handler sets it."""
-        self._make_alarm = alarm
-        self._alarm: Alarm | None = None
+        self._alarm: gevent.event.Event | None = None
 
     @property
     def on(self) -> bool:
@@ -38,7 +25,7 @@ class Mute:
     def pause(self) -> None:
         """Wait for `seconds`, and set it back to 0."""
         seconds, self.seconds = self.seconds, 0.0
-        self._alarm = self._make_alarm()
+        self._alarm = gevent.event.Event()
         try:
             self._alarm.wait(seconds)
         finally:

@@ -9,9 +9,51 @@ waits only while other requests hold the memory; the server cuts requests that a
 while others wait.
 """
 
+import time
+from dataclasses import dataclass, field
+
 import gevent.event
 
 _SHARES = 2
+
+
+@dataclass(eq=False, slots=True)
+class Account:
+    """The memory of one request from an address, and the rate at which the request arrives."""
+
+    address: str
+    held: int = 0
+    """Bytes of the request that have arrived."""
+    _measured_at: float = field(default_factory=time.monotonic)
+    _measured_from: int = 0
+
+    def measure_from(self, now: float) -> None:
+        """Begin another period over which the rate is measured."""
+        self._measured_at, self._measured_from = now, self.held
+
+    def too_slow(self, now: float, bytes_per_s: int, window_s: float) -> bool:
+        """Whether the request has lately been slower than a rate.
+
+        Args:
+            now: the monotonic clock.
+            bytes_per_s: the rate.
+            window_s: the shortest period over which it is measured.
+        """
+        elapsed_s = now - self._measured_at
+        if elapsed_s < window_s:
+            return False
+        slow = self.held - self._measured_from < bytes_per_s * elapsed_s
+        self.measure_from(now)
+        return slow
+
+
+@dataclass(slots=True)
+class _Address:
+    """The memory that the requests of one address hold."""
+
+    accounts: int = 0
+    held: int = 0
+    incoming: dict[Account, None] = field(default_factory=dict)
 
 
 class RequestMemory:
@@ -36,16 +78,16 @@ class RequestMemory:
         """Whether a request waits."""
         return bool(self._waiting)
 
-    def open(self, address: str) -> "Account":
+    def open(self, address: str) -> Account:
         """Begin to count a request that comes from an address."""
         own = self._of_address.setdefault(address, _Address())
-        account = Account(self, address)
+        account = Account(address)
         own.incoming[account] = None
         own.accounts += 1
         self._incoming[account] = None
         return account
 
-    def charge(self, account: "Account", size: int) -> bool:
+    def charge(self, account: Account, size: int) -> bool:
         """Count bytes that have arrived; wait until more may be read. Return whether it waited."""
         self._count(account, size)
         if self._may_read(account):
@@ -57,13 +99,13 @@ class RequestMemory:
             self._waiting.pop(account, None)
         return True
 
-    def complete(self, account: "Account") -> None:
+    def complete(self, account: Account) -> None:
         """Note that a request is complete; its memory is held until `close`."""
         self._incoming.pop(account, None)
         self._of_address[account.address].incoming.pop(account, None)
         self._wake()
 
-    def close(self, account: "Account") -> None:
+    def close(self, account: Account) -> None:
         """Give back the memory of a request."""
         self._incoming.pop(account, None)
         own = self._of_address[account.address]
@@ -74,7 +116,7 @@ class RequestMemory:
             del self._of_address[account.address]
         self._wake()
 
-    def _count(self, account: "Account", size: int) -> None:
+    def _count(self, account: Account, size: int) -> None:
         own = self._of_address[account.address]
         # The bytes of an address above its share do not count against other addresses.
         self._counted -= min(own.held, self._share)
@@ -83,7 +125,7 @@ class RequestMemory:
         self.held += size
         self._counted += min(own.held, self._share)
 
-    def _may_read(self, account: "Account") -> bool:
+    def _may_read(self, account: Account) -> bool:
         if self._limit < 0 or account is next(iter(self._incoming), None):
             return True
         if self._counted >= self._limit:
@@ -95,38 +137,3 @@ class RequestMemory:
         for account, event in self._waiting.items():
             if self._may_read(account):
                 event.set()
-
-
-class _Address:
-    """The memory that the requests of one address hold."""
-
-    __slots__ = ("accounts", "held", "incoming")
-
-    def __init__(self) -> None:
-        self.held = 0
-        self.accounts = 0
-        self.incoming: dict[Account, None] = {}
-
-
-class Account:
-    """The memory of one request."""
-
-    __slots__ = ("_memory", "address", "held")
-
-    def __init__(self, memory: RequestMemory, address: str) -> None:
-        self._memory = memory
-        self.address = address
-        self.held = 0
-        """Bytes of the request that have arrived."""
-
-    def charge(self, size: int) -> bool:
-        """Count bytes that have arrived; wait until more may be read. Return whether it waited."""
-        return self._memory.charge(self, size)
-
-    def complete(self) -> None:
-        """Note that the request is complete."""
-        self._memory.complete(self)
-
-    def close(self) -> None:
-        """Give back its memory."""
-        self._memory.close(self)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import gevent
-import gevent.event
 import gevent.lock
 import gevent.pool
 
@@ -24,8 +23,7 @@ from zkbroker.network.server.busy_poll import BusyPoll, HubEvents
 from zkbroker.network.server.connection_rates import ConnectionRates
 from zkbroker.network.server.limits import Limits
 from zkbroker.network.server.metrics import ServerMetrics
-from zkbroker.network.server.muting import Alarm
-from zkbroker.network.server.request_memory import Account, RequestMemory
+from zkbroker.network.server.request_memory import RequestMemory
 from zkbroker.network.server.session import CloseConnection, Session
 from zkbroker.network.server.stream import HubStream
 from zkbroker.network.transport import Part
@@ -116,7 +114,8 @@ class Server:
         self._turned_away = 0
         self.slots = gevent.lock.Semaphore(limits.max_queued_requests)
         """The request slots: one for each request that may be handled at once."""
-        self._memory = RequestMemory(limits.max_queued_request_bytes)
+        self.memory = RequestMemory(limits.max_queued_request_bytes)
+        """The memory of the large requests of all sessions."""
         self._answer_bytes = 0
         self._hub = gevent.get_hub()
         polls = limits.busy_poll_s > 0 and HubEvents.known(self._hub)
@@ -139,7 +138,7 @@ class Server:
             refused=self.refused,
             requests_handled=self.limits.max_queued_requests - self.slots.counter,
             requests_waiting=self.slots.linkcount(),
-            request_bytes=self._memory.held,
+            request_bytes=self.memory.held,
         )
 
     def listen(self) -> None:
@@ -202,10 +201,6 @@ class Server:
             gevent.joinall(tasks, timeout=1.0)
             gevent.killall(tasks, timeout=1.0)
 
-    def open_account(self, address: str) -> Account:
-        """Begin to count the memory of a large request."""
-        return self._memory.open(address)
-
     def reserve_answer(self, wanted: int) -> int:
         """Give an answer its share of the memory for answers.
 
@@ -220,11 +215,6 @@ class Server:
     def release_answer(self, size: int) -> None:
         """Return memory that `reserve_answer` gave."""
         self._answer_bytes -= size
-
-    def alarm(self) -> Alarm:
-        """Make the event that wakes a muted session."""
-        made: Alarm = gevent.event.Event()
-        return made
 
     def unmute(self) -> None:
         """End the pauses of all muted connections."""
@@ -351,7 +341,7 @@ class Server:
                     continue
                 if (
                     session.too_slow(now, limits.min_bytes_per_s, limits.rate_window_s)
-                    and self._memory.short
+                    and self.memory.short
                 ):
                     session.abort(
                         f"slow: less than {limits.min_bytes_per_s} bytes/s of a large request, and "

@@ -16,17 +16,20 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import StorageError, ZkbrokerError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.server.muting import Mute
-from zkbroker.network.server.owner import Owner
 from zkbroker.network.server.request_memory import Account
 from zkbroker.network.server.stream import HubStream
 from zkbroker.network.transport import Part
 from zkbroker.security import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from zkbroker.network.server.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +80,6 @@ class Session:
         "_account",
         "_close_reason",
         "_owner",
-        "_rate_at",
-        "_rate_from",
         "_reader",
         "_reserved",
         "_stream",
@@ -106,7 +107,7 @@ class Session:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: "Server",
         stream: HubStream,
         reader: FrameReader,
         *,
@@ -142,7 +143,7 @@ class Session:
         """When the last byte of the current request arrived, on the monotonic clock."""
         self.parked_s = 0.0
         """Seconds spent in `parked` since the handler last set this to 0."""
-        self.mute = Mute(owner.alarm)
+        self.mute = Mute()
         self.busy = False
         self.writing = False
         self.peer_gone = False
@@ -150,8 +151,6 @@ class Session:
         self._wake: Callable[[], object] | None = None
         self._reserved = 0
         self._account: Account | None = None
-        self._rate_at = 0.0
-        self._rate_from = 0
         self.waits_for_memory = False
         """Whether a large request is being received and waits for memory."""
         reader.charge = self._charge
@@ -169,20 +168,12 @@ class Session:
     def too_slow(self, now: float, bytes_per_s: int, window_s: float) -> bool:
         """Whether a large request that is being received has lately been slower than a rate.
 
-        Args:
-            now: the monotonic clock.
-            bytes_per_s: the rate.
-            window_s: the shortest period over which it is measured.
+        Arguments as of `Account.too_slow`.
         """
         account = self._account
-        if account is None or not self.in_frame:
-            return False
-        elapsed_s = now - self._rate_at
-        if elapsed_s < window_s:
-            return False
-        slow = account.held - self._rate_from < bytes_per_s * elapsed_s
-        self._rate_at, self._rate_from = now, account.held
-        return slow
+        return (
+            account is not None and self.in_frame and account.too_slow(now, bytes_per_s, window_s)
+        )
 
     @property
     def parked_for_peer(self) -> bool:
@@ -309,7 +300,7 @@ class Session:
         after_stop = 0
         while (frame := next_frame()) is not None:
             if self._account is not None:
-                self._account.complete()
+                owner.memory.complete(self._account)
             self.requests += 1
             self.received_at = stream.active_at
             self.busy = True
@@ -351,21 +342,20 @@ class Session:
     def _charge(self, size: int) -> None:
         account = self._account
         if account is None:
-            account = self._account = self._owner.open_account(self.ip)
-            self._rate_at, self._rate_from = time.monotonic(), 0
+            account = self._account = self._owner.memory.open(self.ip)
         self.waits_for_memory = True
         try:
-            waited = account.charge(size)
+            waited = self._owner.memory.charge(account, size)
         finally:
             self.waits_for_memory = False
         if waited:
             # The server waited, not the peer: it counts as neither silence nor slowness.
-            self._rate_at = self._stream.active_at = time.monotonic()
-            self._rate_from = account.held
+            self._stream.active_at = time.monotonic()
+            account.measure_from(self._stream.active_at)
 
     def _close_account(self) -> None:
         if self._account is not None:
-            self._account.close()
+            self._owner.memory.close(self._account)
             self._account = None
 
 

@@ -1,6 +1,7 @@
 """A pause ends after its time, or when it is ended."""
 
-import threading
+import gevent
+import gevent.event
 
 from zkbroker.network.server.muting import Mute
 
@@ -17,9 +18,10 @@ class RecordingEvent:
         self.waited.append(timeout)
 
 
-def test_pause_waits_for_the_set_time_once():
+def test_pause_waits_for_the_set_time_once(monkeypatch):
     event = RecordingEvent()
-    mute = Mute(lambda: event)
+    monkeypatch.setattr(gevent.event, "Event", lambda: event)
+    mute = Mute()
     assert not mute.on
     mute.seconds = 1.5
     mute.pause()
@@ -28,14 +30,12 @@ def test_pause_waits_for_the_set_time_once():
     assert event.ended == 0
 
 
-def test_pause_is_ended_by_another_thread():
-    made = threading.Event()
-    mute = Mute(threading.Event)
+def test_pause_is_ended_by_another_task():
+    mute = Mute()
     mute.seconds = 3600.0
-    task = threading.Thread(target=lambda: (mute.pause(), made.set()))
-    task.start()
-    while not made.is_set():
-        mute.end()
-        made.wait(0.01)
+    task = gevent.spawn(mute.pause)
+    gevent.sleep(0)
+    assert mute.on
+    mute.end()
     task.join()
     assert not mute.on
