@@ -11,7 +11,7 @@ never shows a password or a token.
 import itertools
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.config.sasl_options import OAUTHBEARER
@@ -31,18 +31,12 @@ _MAX_ANSWER_BYTES = 1024 * 1024
 _CLIENT_ID = "zkbroker"
 _MAX_STEPS = 8
 
-T = TypeVar("T")
-
-
-def _here(function: Callable[[], T]) -> T:
-    return function()
-
 
 def authenticate(
     transport: SocketTransport,
     login: SaslLogin,
     peer: str,
-    offload: Callable[[Callable[[], Any]], Any] = _here,
+    offload: Callable[[Callable[[], Any]], Any],
 ) -> None:
     """Log in; afterwards the transport carries requests.
 

@@ -70,7 +70,7 @@ def check_refused(mechanism, message, gate=None, answer=None):
         broker(gate, answer) as (transport, _),
         pytest.raises(AuthenticationFailed, match=message),
     ):
-        authenticate(transport, password_login(mechanism), "b:1")
+        authenticate(transport, password_login(mechanism), "b:1", RUNTIME.offload)
 
 
 @pytest.fixture(params=["tokens in requests", "bare tokens"])
@@ -88,14 +88,16 @@ def age(request, monkeypatch):
 @pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM_SHA_256, SCRAM_SHA_512])
 def test_user_and_password_log_in(mechanism, age):
     with broker() as (transport, connection):
-        authenticate(transport, password_login(mechanism), "b:1")
+        authenticate(transport, password_login(mechanism), "b:1", RUNTIME.offload)
         assert str(connection.principal) == "User:alice"
 
 
 def test_token_logs_in(age):
     token = "eyJhbGciOiJub25lIn0." + "eyJzdWIiOiJhbGljZSIsImV4cCI6MWUxMn0" + "."
     with broker() as (transport, connection):
-        authenticate(transport, SaslLogin(mechanism=OAUTHBEARER, token=lambda: token), "b:1")
+        authenticate(
+            transport, SaslLogin(mechanism=OAUTHBEARER, token=lambda: token), "b:1", RUNTIME.offload
+        )
         assert str(connection.principal) == "User:alice"
 
 
@@ -103,7 +105,7 @@ def test_token_logs_in(age):
 @pytest.mark.parametrize("user", ["alice", "mallory"])
 def test_wrong_password_error_names_user_and_mechanism(mechanism, user, age):
     with broker() as (transport, connection), pytest.raises(AuthenticationFailed) as raised:
-        authenticate(transport, password_login(mechanism, "wr0ng", user), "b:1")
+        authenticate(transport, password_login(mechanism, "wr0ng", user), "b:1", RUNTIME.offload)
     message = str(raised.value)
     assert message.startswith(f"login of the user {user!r} by {mechanism} at b:1 failed: ")
     assert "wr0ng" not in message
@@ -118,7 +120,7 @@ def test_wrong_password_error_names_user_and_mechanism(mechanism, user, age):
 def test_refused_token_error_holds_the_status(age):
     login = SaslLogin(mechanism=OAUTHBEARER, token=lambda: "s3cret-token")
     with broker() as (transport, _), pytest.raises(AuthenticationFailed) as raised:
-        authenticate(transport, login, "b:1")
+        authenticate(transport, login, "b:1", RUNTIME.offload)
     assert "s3cret-token" not in str(raised.value)
     assert "by OAUTHBEARER at b:1 failed" in str(raised.value)
     if age != "bare tokens":
@@ -156,7 +158,7 @@ def test_closed_connection_during_login_fails(answers):
 )
 def test_malformed_login_response_is_an_error(nonsense):
     with broker(answer=lambda frame: nonsense) as (transport, _), pytest.raises(NetworkError):
-        authenticate(transport, password_login(SCRAM_SHA_256), "b:1")
+        authenticate(transport, password_login(SCRAM_SHA_256), "b:1", RUNTIME.offload)
 
 
 def test_broker_without_valid_signature_is_refused():
