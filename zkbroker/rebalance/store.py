@@ -6,11 +6,12 @@ claim takes all or nothing and needs the member's own registration in the curren
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from zkbroker.errors import RegistryError
 from zkbroker.registry import groups, paths, topics
 from zkbroker.registry.groups import StreamSubscription
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import NoNode, SessionState, Settable, ZkSession
-from zkbroker.zookeeper.errors import ClaimBlocked, RegistryError
+from zkbroker.zookeeper.errors import ClaimBlocked
 
 
 class ZkGroupStore:

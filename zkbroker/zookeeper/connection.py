@@ -45,13 +45,7 @@ class SessionState(Enum):
 class Connection:
     """A connection and its session; `ZkSession` adds the operations on nodes.
 
-    Args:
-        connect: `host:port,host:port/chroot`.
-        session_timeout_ms: how long the server keeps the session without hearing from us.
-        connect_timeout_ms: how long `start` tries; by default the session timeout.
-        runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
-        make_chroot: create a missing chroot; if false, reads under a missing one find no node.
-        security: the login, and the rights on new nodes.
+    Arguments as of `ZkSession`.
     """
 
     def __init__(
@@ -75,7 +69,8 @@ class Connection:
         # Replaced by the granted timeout, which may be less, at the first connection.
         self._lease_s = session_timeout_ms / 1000
         # A request need not wait much longer than the session can live without an answer.
-        self._request_timeout_s = session_timeout_ms / 1000 + 2
+        self.request_timeout_s = session_timeout_ms / 1000 + 2
+        """How long a request waits for its answer, in seconds."""
         self._state = SessionState.LOST
         self._generation = 0
         self._callbacks: list[Callable[[SessionState], object]] = []
@@ -107,7 +102,7 @@ class Connection:
                 self.session_timeout_ms / 1000,
                 self.runtime,
                 self._granted,
-                self._request_timeout_s,
+                self.request_timeout_s,
                 self.security,
                 self._refused,
             )
@@ -170,7 +165,7 @@ class Connection:
         # Tasks that wait for a connection stop waiting.
         self._connected.set()
         if self._heartbeat is not None:
-            self._heartbeat.join(self._request_timeout_s)
+            self._heartbeat.join(self.request_timeout_s)
         if self._state is not SessionState.LOST:
             self._change(SessionState.LOST)
         logger.info("session closed zookeeper=%s", self.hosts)
@@ -277,13 +272,8 @@ class Connection:
 
     # -- how a request is made
 
-    @property
-    def request_timeout_s(self) -> float:
-        """How long a request waits for its answer, in seconds."""
-        return self._request_timeout_s
-
     def _deadline(self) -> float:
-        return time.monotonic() + self._request_timeout_s
+        return time.monotonic() + self.request_timeout_s
 
     def _live(self) -> Any:
         client = self._client

@@ -6,21 +6,6 @@ or one of these.
 
 from zkbroker.errors import RegistryError
 
-__all__ = [
-    "BadVersion",
-    "BrokerIdInUse",
-    "ClaimBlocked",
-    "ConnectionLost",
-    "LoginRefused",
-    "NoNode",
-    "NodeExists",
-    "NotEmpty",
-    "NotPermitted",
-    "RegistryError",
-    "SessionLost",
-    "TransactionFailed",
-]
-
 
 class NoNode(RegistryError):
     """The node, or the parent of a new one, does not exist."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import kazoo.exceptions as kz
 
+from zkbroker.errors import RegistryError
 from zkbroker.zookeeper.errors import (
     BadVersion,
     ConnectionLost,
@@ -19,7 +20,6 @@ from zkbroker.zookeeper.errors import (
     NoNode,
     NotEmpty,
     NotPermitted,
-    RegistryError,
     SessionLost,
     TransactionFailed,
 )

@@ -8,10 +8,10 @@ it ends after it was given up.
 import logging
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from zkbroker.runtime import Runtime
 from zkbroker.zookeeper.errors import ConnectionLost, SessionLost
+from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
 
@@ -21,18 +21,7 @@ _POLL_S = 0.1
 T = TypeVar("T")
 
 
-class Connectable(Protocol):
-    """The part of a `ZkSession` that is needed here."""
-
-    @property
-    def runtime(self) -> Runtime:
-        """The runtime of the session, for pauses."""
-
-    def wait_connected(self, timeout_s: float) -> bool:
-        """Wait until there is a connection; False if there is none in time."""
-
-
-def patiently(session: Connectable, step: Callable[[], T], timeout_s: float) -> T:
+def patiently(session: ZkSession, step: Callable[[], T], timeout_s: float) -> T:
     """Run a step, and retry it after a lost connection when there is a connection again.
 
     Args:
@@ -56,7 +45,7 @@ def patiently(session: Connectable, step: Callable[[], T], timeout_s: float) -> 
             logger.warning("step repeated: the connection to ZooKeeper broke error=%s", error)
 
 
-def while_connected(session: Connectable, step: Callable[[], T], patience_s: float) -> T:
+def while_connected(session: ZkSession, step: Callable[[], T], patience_s: float) -> T:
     """Run a step in another task, and wait for it only while ZooKeeper is connected.
 
     Args:

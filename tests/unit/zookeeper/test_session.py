@@ -129,7 +129,7 @@ def test_read_waits_for_connection(session, client):
 def test_read_times_out_without_connection(session, client):
     client.connected = False
     session._connected.clear()
-    session._request_timeout_s = 0.01
+    session.request_timeout_s = 0.01
     with pytest.raises(ConnectionLost):
         session.get_many(["/a", "/b"])
     assert client.asked == []
