@@ -23,6 +23,7 @@ from typing import Any
 from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.children import children
 from zkbroker.registry.node_json import int32, read_json, tell_unreadable
 from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Settable
@@ -209,15 +210,8 @@ def live_brokers(
     registration that cannot be read, or does not fit into answers, is left out with a warning, so
     that it does not hide the others.
     """
-    try:
-        names = session.children(paths.BROKER_IDS, watch)
-    except NoNode:
-        if watch is not None:
-            session.ensure_path(paths.BROKER_IDS)
-            session.children(paths.BROKER_IDS, watch)
-        return {}
     ids = []
-    for name in names:
+    for name in children(session, paths.BROKER_IDS, watch):
         if _ID.fullmatch(name) and int(name) <= _MAX_ID:
             ids.append(int(name))
         else:

@@ -1,9 +1,11 @@
 import json
+import threading
 
 import pytest
 
 from zkbroker.errors import RegistryError
-from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry import paths
+from zkbroker.registry.brokers import BrokerInfo, list_brokers
 
 REGISTRATIONS = [
     (
@@ -100,3 +102,16 @@ def test_listeners_without_protocol_map_are_named_by_protocol() -> None:
     assert found.endpoint_of("SSL") == ("h", 9093)
     assert found.endpoint_of("PLAINTEXT") is None
     assert found.protocols_spoken == ("SSL",)
+
+
+def test_broker_that_registers_before_the_watch_is_set_is_listed(session):
+    session.delete(paths.BROKER_IDS)
+    ensure_path = session.ensure_path
+
+    def ensure(path):
+        ensure_path(path)
+        if path == paths.BROKER_IDS:
+            session.create(paths.broker(1), BrokerInfo(1, "h", 9092).to_json(), ephemeral=True)
+
+    session.ensure_path = ensure
+    assert list(list_brokers(session, threading.Event())) == [1]
