@@ -22,11 +22,11 @@ from zkbroker.registry.acls import (
     read_acls,
     read_all_acls,
 )
+from zkbroker.registry.children import children
 from zkbroker.registry.node_json import tell_unreadable
 from zkbroker.runtime.owner_loop import OwnerLoop
 from zkbroker.security.acls import Acl, Pattern
 from zkbroker.zookeeper.connection import SessionState
-from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class AclWatch:
         found: dict[Pattern, None] = {}
         present: set[str] = set()
         for form, (_, parent) in FORMS.items():
-            names = [f"{parent}/{name}" for name in self._watched(parent)]
+            names = [f"{parent}/{name}" for name in children(self._session, parent, self._loop)]
             present.update(names)
             new = [name for name in names if name not in self._written_ms]
             for path, node in zip(new, self._session.get_many(new), strict=True):
@@ -157,13 +157,6 @@ class AclWatch:
         for path in self._written_ms.keys() - present:
             del self._written_ms[path]
         return found
-
-    def _watched(self, parent: str) -> list[str]:
-        try:
-            return self._session.children(parent, self._loop)
-        except NoNode:
-            self._session.ensure_path(parent)
-            return self._session.children(parent, self._loop)
 
     def _purge(self) -> None:
         """Delete old notices, whichever broker wrote them."""

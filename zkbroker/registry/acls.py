@@ -22,6 +22,7 @@ from typing import Any
 
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.children import children
 from zkbroker.registry.node_json import read_json, tell_unreadable
 from zkbroker.security.acl_index import UNREADABLE
 from zkbroker.security.acls import (
@@ -172,22 +173,15 @@ def read_all_acls(session: ZkSession) -> dict[Pattern, Sequence[Acl]]:
     """Return the ACLs of the cluster by their patterns."""
     found: dict[Pattern, Sequence[Acl]] = {}
     for form, (parent, _) in FORMS.items():
-        for label in _children(session, parent):
+        for label in children(session, parent):
             kind = _TYPES.get(label.lower())
             if kind is None or kind.label != label:
                 logger.info("ACLs of an unknown resource type skipped path=%s/%s", parent, label)
                 continue
-            names = _children(session, f"{parent}/{label}")
+            names = children(session, f"{parent}/{label}")
             acls = read_acls(session, [Pattern(kind, name, form) for name in names])
             found.update((pattern, each) for pattern, each in acls.items() if each)
     return found
-
-
-def _children(session: ZkSession, path: str) -> list[str]:
-    try:
-        return session.children(path)
-    except NoNode:
-        return []
 
 
 def _readable(session: ZkSession, pattern: Pattern, data: bytes) -> Sequence[Acl]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.children import children
 from zkbroker.registry.groups import partition_numbers
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
@@ -44,10 +45,7 @@ def read_offsets(
 
 def committed_topics(session: ZkSession, group: str) -> list[str]:
     """Return the topics for which a group has committed offsets."""
-    try:
-        return session.children(f"{paths.CONSUMERS}/{group}/offsets")
-    except NoNode:
-        return []
+    return children(session, f"{paths.CONSUMERS}/{group}/offsets")
 
 
 def committed_partitions(session: ZkSession, group: str, topic: str) -> list[int]:

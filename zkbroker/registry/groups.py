@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.children import children
 from zkbroker.registry.node_json import read_json
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper.errors import (
@@ -88,10 +89,7 @@ def new_consumer_id(group: str, given: str | None = None) -> str:
 
 def list_groups(session: ZkSession) -> list[str]:
     """Return the names of all groups that have a node, sorted."""
-    try:
-        return session.children(paths.CONSUMERS)
-    except NoNode:
-        return []
+    return children(session, paths.CONSUMERS)
 
 
 def register_consumer(
@@ -127,13 +125,7 @@ def unregister_consumer(session: ZkSession, group: str, consumer_id: str) -> Non
 
 def members(session: ZkSession, group: str, watch: Settable | None = None) -> list[str]:
     """Return the ids of the live members, sorted."""
-    while True:
-        try:
-            return session.children(paths.consumer_ids(group), watch)
-        except NoNode:
-            if watch is None:
-                return []
-            session.ensure_path(paths.consumer_ids(group))
+    return children(session, paths.consumer_ids(group), watch)
 
 
 def subscription(
@@ -192,10 +184,7 @@ def owners(session: ZkSession, group: str, topic: str) -> dict[int, str]:
 
 def owned_topics(session: ZkSession, group: str) -> list[str]:
     """Return the topics of which a group owns, or owned, partitions."""
-    try:
-        return session.children(f"{paths.CONSUMERS}/{group}/owners")
-    except NoNode:
-        return []
+    return children(session, f"{paths.CONSUMERS}/{group}/owners")
 
 
 def claim(
@@ -278,10 +267,7 @@ def _is_thread_of(thread_id: str, consumer_id: str) -> bool:
 
 def partition_numbers(session: ZkSession, path: str) -> list[int]:
     """Return the partitions that have a node below a path, sorted; none for a missing path."""
-    try:
-        return sorted(int(name) for name in session.children(path) if name.isdecimal())
-    except NoNode:
-        return []
+    return sorted(int(name) for name in children(session, path) if name.isdecimal())
 
 
 def _text(data: bytes) -> str:

@@ -17,10 +17,10 @@ import json
 import re
 
 from zkbroker.registry import group_offsets, paths
+from zkbroker.registry.children import children
 from zkbroker.registry.groups import BLACK_LIST, STATIC, WHITE_LIST, StreamSubscription
 from zkbroker.registry.node_json import read_json
 from zkbroker.types import Partition07, PartitionKey
-from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.session import ZkSession
 
 _MARKS = {WHITE_LIST: "*", BLACK_LIST: "!"}
@@ -60,10 +60,7 @@ def committed_positions(session: ZkSession, group: str) -> dict[PartitionKey, in
     """
     keys: list[PartitionKey] = []
     for topic in group_offsets.committed_topics(session, group):
-        names: list[str] = []
-        with contextlib.suppress(NoNode):
-            names = session.children(paths.offsets(group, topic))
-        for name in names:
+        for name in children(session, paths.offsets(group, topic)):
             # Other names belong to the newer generation, or to no known form.
             with contextlib.suppress(ValueError):
                 keys.append((topic, Partition07.parse(name)))

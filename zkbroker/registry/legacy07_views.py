@@ -12,8 +12,9 @@ groups are positions in that one view, under its name `N-i`.
 from typing import NamedTuple
 
 from zkbroker.errors import RegistryError
+from zkbroker.registry.children import children
 from zkbroker.registry.paths import LEGACY07_VIEWS as VIEWS
-from zkbroker.zookeeper.errors import NodeExists, NoNode
+from zkbroker.zookeeper.errors import NodeExists
 from zkbroker.zookeeper.session import ZkSession
 
 _MAKING = " making"
@@ -57,10 +58,7 @@ def declared(session: ZkSession) -> list[str]:
     Raises:
         RegistryError: ZooKeeper does not answer.
     """
-    try:
-        return sorted(session.children(VIEWS))
-    except NoNode:
-        return []
+    return children(session, VIEWS)
 
 
 def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
@@ -70,10 +68,7 @@ def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
         RegistryError: ZooKeeper does not answer, or a node is unreadable.
     """
     path = f"{VIEWS}/{topic}"
-    try:
-        names = session.children(path)
-    except NoNode:
-        return {}
+    names = children(session, path)
     nodes = session.get_many([f"{path}/{name}" for name in names])
     try:
         return {

@@ -13,10 +13,10 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from zkbroker.registry import paths
+from zkbroker.registry.children import children
 from zkbroker.registry.controller_writes import controller_transactions
 from zkbroker.registry.node_json import int32, read_json
 from zkbroker.registry.partition_states import Key
-from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Delete, Settable
 from zkbroker.zookeeper.session import ZkSession
 
@@ -83,12 +83,6 @@ def remove_notes(session: ZkSession, notes: Sequence[str], epoch_version: int) -
 
 
 def _notes(session: ZkSession, parent: str, watch: Settable | None) -> list[tuple[str, bytes]]:
-    while True:
-        try:
-            names = session.children(parent, watch)
-            break
-        except NoNode:
-            session.ensure_path(parent)
-    found = [f"{parent}/{name}" for name in names]
+    found = [f"{parent}/{name}" for name in children(session, parent, watch)]
     nodes = session.get_many(found)
     return [(path, node[0]) for path, node in zip(found, nodes, strict=True) if node is not None]

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import ENDPOINTS_SINCE, list_brokers
+from zkbroker.registry.children import children
 from zkbroker.registry.config_changes import changed_entity, note_change
 from zkbroker.registry.controller_writes import controller_transactions
 from zkbroker.registry.node_json import int32, read_json
@@ -67,13 +68,7 @@ def decode_assignment(name: str, data: bytes) -> Assignment:
 
 def list_topics(session: ZkSession, watch: Settable | None = None) -> list[str]:
     """Return the names of all topics, sorted."""
-    while True:
-        try:
-            return session.children(paths.TOPICS, watch)
-        except NoNode:
-            if watch is None:
-                return []
-            session.ensure_path(paths.TOPICS)
+    return children(session, paths.TOPICS, watch)
 
 
 def assignment(session: ZkSession, name: str, watch: Settable | None = None) -> Assignment | None:
@@ -197,13 +192,7 @@ def mark_for_deletion(session: ZkSession, name: str) -> None:
 
 def topics_to_delete(session: ZkSession, watch: Settable | None = None) -> list[str]:
     """Return the topics whose deletion was requested."""
-    while True:
-        try:
-            return session.children(paths.DELETE_TOPICS, watch)
-        except NoNode:
-            if watch is None:
-                return []
-            session.ensure_path(paths.DELETE_TOPICS)
+    return children(session, paths.DELETE_TOPICS, watch)
 
 
 def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
@@ -222,7 +211,7 @@ def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
     """
     for _ in range(_ATTEMPTS):
         partitions = f"{paths.topic(name)}/partitions"
-        below = [f"{partitions}/{number}" for number in _children(session, partitions)]
+        below = [f"{partitions}/{number}" for number in children(session, partitions)]
         refused: list[str] = []
         for group in (
             [f"{path}/state" for path in below],
@@ -258,17 +247,10 @@ def _delete_all(session: ZkSession, group: Sequence[str], epoch_version: int) ->
 
 def _descendants(session: ZkSession, path: str) -> list[str]:
     """Return the nodes below a node, each after its parent."""
-    found = [f"{path}/{child}" for child in _children(session, path)]
+    found = [f"{path}/{child}" for child in children(session, path)]
     for each in found:
-        found += [f"{each}/{child}" for child in _children(session, each)]
+        found += [f"{each}/{child}" for child in children(session, each)]
     return found
-
-
-def _children(session: ZkSession, path: str) -> list[str]:
-    try:
-        return session.children(path)
-    except NoNode:
-        return []
 
 
 def replace_assignment(

@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from zkbroker.errors import InvalidTopic, RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.children import children
 from zkbroker.registry.node_json import tell_unreadable
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.registry.topics import (
@@ -27,7 +28,6 @@ from zkbroker.registry.topics import (
     list_topics,
     topics_to_delete,
 )
-from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
 from zkbroker.zookeeper.watching import Mark, WatchLoop
@@ -136,12 +136,7 @@ class TopicsReader:
 
     def _noted(self, watch: Settable) -> set[str]:
         """Return the topics that new notifications name."""
-        while True:
-            try:
-                notes = set(self._session.children(paths.CONFIG_CHANGES, watch))
-                break
-            except NoNode:
-                self._session.ensure_path(paths.CONFIG_CHANGES)
+        notes = set(children(self._session, paths.CONFIG_CHANGES, watch))
         seen = {note: created for note, created in self._notes_seen.items() if note in notes}
         fresh = sorted(notes - seen.keys())
         nodes = self._session.get_many([f"{paths.CONFIG_CHANGES}/{note}" for note in fresh])

@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.children import children
 from zkbroker.registry.config_changes import changed_entity, note_change
 from zkbroker.registry.node_json import tell_unreadable
 from zkbroker.registry.topics import decode_settings, encode_config
@@ -222,10 +223,7 @@ def _entities(session: ZkSession) -> list[str]:
 
 
 def _children(session: ZkSession, path: str) -> list[str]:
-    try:
-        return session.children(f"{paths.CONFIG}/{path}")
-    except NoNode:
-        return []
+    return children(session, f"{paths.CONFIG}/{path}")
 
 
 def _read(session: ZkSession, entities: Iterable[str]) -> dict[ConfigEntity, Settings]:
@@ -301,12 +299,7 @@ class UserConfigsReader:
     def _noted(self) -> set[str]:
         """Return the users, clients and addresses that new notices name."""
         session = self._session
-        while True:
-            try:
-                notes = set(session.children(paths.CONFIG_CHANGES, self._changed))
-                break
-            except NoNode:
-                session.ensure_path(paths.CONFIG_CHANGES)
+        notes = set(children(session, paths.CONFIG_CHANGES, self._changed))
         fresh = [] if self._all_stale else sorted(notes - self._seen)
         nodes = session.get_many([f"{paths.CONFIG_CHANGES}/{note}" for note in fresh])
         named = {changed_entity(node[0]) for node in nodes if node is not None}
