@@ -1,4 +1,5 @@
 import json
+import threading
 
 import pytest
 
@@ -49,5 +50,5 @@ def test_notifications_are_read_and_removed(session):
 
 def test_missing_notification_parent_is_created(session):
     session.delete(paths.ISR_CHANGES)
-    assert notifications.isr_changes(session) == ([], {})
+    assert notifications.isr_changes(session, threading.Event()) == ([], {})
     assert session.exists(paths.ISR_CHANGES) is not None
