@@ -8,23 +8,15 @@ another session left is replaced by the next leader.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.decisions import LeaderAndIsr
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper.nodes import Check, Create, Delete, Operation, SetData
 from zkbroker.zookeeper.session import ZkSession
 
 ATTEMPTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDecision:
-    """A stored decision: the content of its node, and the version of that node."""
-
-    content: bytes
-    zk_version: int
 
 
 class LeaderRegistrations:
@@ -47,11 +39,11 @@ class LeaderRegistrations:
         """Read the node again before the next write to it."""
         self._made.pop(key, None)
 
-    def register(self, decisions: Mapping[PartitionKey, StoredDecision]) -> set[PartitionKey]:
+    def register(self, decisions: Mapping[PartitionKey, LeaderAndIsr]) -> set[PartitionKey]:
         """Register this broker as the leader of partitions.
 
         Args:
-            decisions: the stored decision of each partition.
+            decisions: the decision of each partition, with the version under which it is stored.
 
         Returns:
             the partitions whose decision has changed since.
@@ -70,7 +62,7 @@ class LeaderRegistrations:
                     f"leaders of {len(left)} partitions are not registered: their nodes change"
                 )
             attempts += 1
-            operations = self.operations({key: each.content for key, each in left.items()})
+            operations = self.operations({key: each.to_json() for key, each in left.items()})
             answers = self._session.transactions(
                 [[Check(paths.partition(*k), left[k].zk_version), *operations[k]] for k in left]
             )

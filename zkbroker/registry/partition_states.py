@@ -34,11 +34,7 @@ from zkbroker.registry.decisions import (
     node_version,
     without,
 )
-from zkbroker.registry.leader_registrations import (
-    ATTEMPTS,
-    LeaderRegistrations,
-    StoredDecision,
-)
+from zkbroker.registry.leader_registrations import ATTEMPTS, LeaderRegistrations
 from zkbroker.registry.node_json import tell_unreadable
 from zkbroker.registry.state_form import StateForm
 from zkbroker.runtime.pacing import paced
@@ -228,23 +224,14 @@ class PartitionStates:
             RegistryError: ZooKeeper does not answer; any of the changes may have been stored.
         """
         keys = list(changes)
-        batches: list[list[Operation]]
-        if self.form is StateForm.PERSISTENT:
-            batches = [
-                [SetData(paths.partition_state(*k), changes[k].to_json(), changes[k].zk_version)]
-                for k in keys
-            ]
-        else:
-            registrations = self._registrations.operations(
-                {key: state.to_json() for key, state in changes.items()}
-            )
-            batches = [
-                [
-                    SetData(paths.partition(*k), changes[k].to_json(), changes[k].zk_version),
-                    *registrations[k],
-                ]
-                for k in keys
-            ]
+        contents = {key: state.to_json() for key, state in changes.items()}
+        copies: dict[Key, list[Operation]] = {}
+        if self.form is StateForm.EPHEMERAL:
+            copies = self._registrations.operations(contents)
+        batches: list[list[Operation]] = [
+            [SetData(self.watched(k), contents[k], changes[k].zk_version), *copies.get(k, ())]
+            for k in keys
+        ]
         outcome: dict[Key, IsrUpdate] = {}
         refused = []
         answers = self._session.transactions(batches)
@@ -273,9 +260,7 @@ class PartitionStates:
         """
         if self.form is StateForm.PERSISTENT:
             return set()
-        return self._registrations.register(
-            {key: StoredDecision(each.to_json(), each.zk_version) for key, each in states.items()}
-        )
+        return self._registrations.register(states)
 
     def unregister_leader(self, keys: Iterable[Key]) -> None:
         """Remove the registrations of partitions that this broker no longer leads.
