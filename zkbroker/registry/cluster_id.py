@@ -34,12 +34,8 @@ def cluster_id(session: ZkSession) -> str:
         if found is not None:
             return found
         fresh = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        data = json.dumps({"version": "1", "id": fresh}, separators=(",", ":")).encode()
-        try:
-            session.create(paths.CLUSTER_ID, data, parents=True)
-        except NodeExists:
-            continue
-        return fresh
+        if _create(session, fresh):
+            return fresh
 
 
 def claim_cluster_id(session: ZkSession, given: str) -> None:
@@ -48,13 +44,20 @@ def claim_cluster_id(session: ZkSession, given: str) -> None:
     Raises:
         RegistryError: the cluster has another id.
     """
-    data = json.dumps({"version": "1", "id": given}, separators=(",", ":")).encode()
+    if _create(session, given):
+        return
+    found = read_cluster_id(session)
+    if found != given:
+        raise RegistryError(
+            f"this ZooKeeper holds cluster {found}, the data is of cluster {given}: use a chroot "
+            "of its own for it, as in zookeeper.connect=host:2181/adopted"
+        )
+
+
+def _create(session: ZkSession, cluster: str) -> bool:
+    data = json.dumps({"version": "1", "id": cluster}, separators=(",", ":")).encode()
     try:
         session.create(paths.CLUSTER_ID, data, parents=True)
     except NodeExists:
-        found = read_cluster_id(session)
-        if found != given:
-            raise RegistryError(
-                f"this ZooKeeper holds cluster {found}, the data is of cluster {given}: use a "
-                "chroot of its own for it, as in zookeeper.connect=host:2181/adopted"
-            ) from None
+        return False
+    return True

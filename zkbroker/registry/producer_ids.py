@@ -36,15 +36,9 @@ def claim_block(session: ZkSession, broker_id: int) -> range:
                 f"{paths.PRODUCER_ID_BLOCK} says that the producer ids are used up; "
                 "delete that node and restart each broker: it continues above the ids in its logs"
             )
-        data = _encode(broker_id, start, start + BLOCK_SIZE - 1)
-        try:
-            if version is None:
-                session.create(paths.PRODUCER_ID_BLOCK, data)
-            else:
-                session.set(paths.PRODUCER_ID_BLOCK, data, version)
-        except (NodeExists, BadVersion):
-            continue
-        return range(start, start + BLOCK_SIZE)
+        block = range(start, start + BLOCK_SIZE)
+        if _write(session, broker_id, block, version):
+            return block
 
 
 def _read_next(session: ZkSession) -> tuple[int, int | None]:
@@ -76,26 +70,28 @@ def raise_above(session: ZkSession, broker_id: int, producer_id: int) -> None:
         start, version = _read_next(session)
         if start > producer_id:
             return
-        data = _encode(broker_id, start, producer_id)
-        try:
-            if version is None:
-                session.create(paths.PRODUCER_ID_BLOCK, data)
-            else:
-                session.set(paths.PRODUCER_ID_BLOCK, data, version)
-        except (NodeExists, BadVersion):
-            continue
-        logger.info("producer ids raised block_end=%d", producer_id)
-        return
+        if _write(session, broker_id, range(start, producer_id + 1), version):
+            logger.info("producer ids raised block_end=%d", producer_id)
+            return
 
 
-def _encode(broker_id: int, start: int, end: int) -> bytes:
-    block = {
+def _write(session: ZkSession, broker_id: int, block: range, version: int | None) -> bool:
+    """Write a block under the version that was read; False if another broker wrote since."""
+    node = {
         "version": 1,
         "broker": broker_id,
-        "block_start": str(start),
-        "block_end": str(end),
+        "block_start": str(block[0]),
+        "block_end": str(block[-1]),
     }
-    return json.dumps(block, separators=(",", ":")).encode()
+    data = json.dumps(node, separators=(",", ":")).encode()
+    try:
+        if version is None:
+            session.create(paths.PRODUCER_ID_BLOCK, data)
+        else:
+            session.set(paths.PRODUCER_ID_BLOCK, data, version)
+    except (NodeExists, BadVersion):
+        return False
+    return True
 
 
 class ProducerIds:
