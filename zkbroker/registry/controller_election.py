@@ -22,7 +22,7 @@ from zkbroker.registry import paths
 from zkbroker.registry.node_json import int32, read_json
 from zkbroker.runtime import OwnerLoop
 from zkbroker.zookeeper.errors import NoNode, TransactionFailed
-from zkbroker.zookeeper.nodes import Create, Delete, NodeStat, Operation, SetData, Settable
+from zkbroker.zookeeper.nodes import Create, Delete, Operation, SetData, Settable
 from zkbroker.zookeeper.session import SessionState, ZkSession
 from zkbroker.zookeeper.watching import WatchLoop
 
@@ -168,34 +168,22 @@ class ControllerElection:
             # Read before the controller node, so that an election in between makes ours fail.
             epoch, version = _read_epoch(self._session)
             stat = self._session.exists(paths.CONTROLLER, self._loop)
+            own = stat is not None and stat.ephemeral_owner == self._session.session_id
+            if own and self.is_controller:
+                return
+            self._elected_in = None
+            self._report()
             replaced: list[Operation] = []
             if stat is not None:
-                if self.is_controller and stat.ephemeral_owner == self._session.session_id:
-                    return
-                self._resign()
-                if not self._left_by_us(stat):
+                # Its own, from an election whose answer was lost, or that of an earlier process of
+                # this broker: it names this broker's id, which this session must have registered.
+                if not own and current_controller(self._session) != self._broker_id:
                     return
                 replaced.append(Delete(paths.CONTROLLER, stat.version))
-            else:
-                self._resign()
             if not self._registered():
                 return
             if self._elect(epoch, version, replaced):
                 self._report()
-
-    def _resign(self) -> None:
-        self._elected_in = None
-        self._report()
-
-    def _left_by_us(self, stat: NodeStat) -> bool:
-        """Whether the controller node was left by an earlier process of this broker.
-
-        Such a node names this broker's id, which this session has registered. A node of this
-        session, from an election whose answer was lost, counts too.
-        """
-        if stat.ephemeral_owner == self._session.session_id:
-            return True
-        return current_controller(self._session) == self._broker_id and self._registered()
 
     def _registered(self) -> bool:
         """Whether this session registered the broker; a change wakes the loop."""
