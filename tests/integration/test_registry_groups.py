@@ -26,11 +26,11 @@ def test_members_and_subscriptions_are_read_and_watched(zk: ZkSession, chroot: s
         }
         other.set(paths.consumer("g", "c2"), StreamSubscription({"a.*": 1}, "white_list").to_json())
         assert late.wait(60)
-        assert groups.subscription(zk, "g", "c2") == StreamSubscription({"a.*": 1}, "white_list")
+        assert groups.subscriptions(zk, "g")["c2"] == StreamSubscription({"a.*": 1}, "white_list")
         groups.unregister_consumer(other, "g", "c1")
         assert groups.members(zk, "g") == ["c2"]
     assert groups.members(zk, "g") == []
-    assert groups.subscription(zk, "g", "c2") is None
+    assert groups.subscriptions(zk, "g") == {}
     assert groups.list_groups(zk) == ["g"]
 
 

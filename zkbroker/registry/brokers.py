@@ -12,7 +12,6 @@ exists, other brokers and clients take the broker to be alive.
 """
 
 import contextlib
-import json
 import logging
 import re
 import time
@@ -24,7 +23,7 @@ from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.children import children
-from zkbroker.registry.node_json import int32, read_json, tell_unreadable
+from zkbroker.registry.node_json import int32, read_json, tell_unreadable, write_json
 from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
@@ -124,7 +123,7 @@ class BrokerInfo:
             "port": -1 if plain is None else plain[1],
             "version": 4,
         }
-        return json.dumps(data, separators=(",", ":")).encode()
+        return write_json(data)
 
     @classmethod
     def from_json(cls, broker_id: int, data: bytes) -> "BrokerInfo":

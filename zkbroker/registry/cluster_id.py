@@ -5,12 +5,11 @@ Invariant: the id is created once, by the first broker, and never changed. It ha
 """
 
 import base64
-import json
 import uuid
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.node_json import read_json
+from zkbroker.registry.node_json import read_json, write_json
 from zkbroker.zookeeper.errors import NodeExists, NoNode
 from zkbroker.zookeeper.session import ZkSession
 
@@ -55,7 +54,7 @@ def claim_cluster_id(session: ZkSession, given: str) -> None:
 
 
 def _create(session: ZkSession, cluster: str) -> bool:
-    data = json.dumps({"version": "1", "id": cluster}, separators=(",", ":")).encode()
+    data = write_json({"version": "1", "id": cluster})
     try:
         session.create(paths.CLUSTER_ID, data, parents=True)
     except NodeExists:

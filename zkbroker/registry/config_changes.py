@@ -9,11 +9,10 @@ Invariant: a notice is written after the change that it names, so that a broker 
 notice reads the change.
 """
 
-import json
 from typing import Any
 
 from zkbroker.registry import paths
-from zkbroker.registry.node_json import read_json
+from zkbroker.registry.node_json import read_json, write_json
 from zkbroker.zookeeper.session import ZkSession
 
 
@@ -24,8 +23,8 @@ def note_change(session: ZkSession, entity: str) -> None:
         session: a started session.
         entity: the node of the settings, relative to `/config`, such as `topics/t`.
     """
-    note = json.dumps({"version": 2, "entity_path": entity}, separators=(",", ":"))
-    session.create(paths.CONFIG_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
+    note = write_json({"version": 2, "entity_path": entity})
+    session.create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True, parents=True)
 
 
 def changed_entity(data: bytes) -> str | None:

@@ -12,14 +12,13 @@ replaced.
 """
 
 import contextlib
-import json
 import logging
 import time
 from collections.abc import Callable
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.node_json import int32, read_json
+from zkbroker.registry.node_json import int32, read_json, write_json
 from zkbroker.runtime import OwnerLoop
 from zkbroker.zookeeper.errors import NoNode, TransactionFailed
 from zkbroker.zookeeper.nodes import Create, Delete, Operation, SetData, Settable
@@ -203,7 +202,7 @@ class ControllerElection:
             "brokerid": self._broker_id,
             "timestamp": str(int(time.time() * 1000)),
         }
-        data = json.dumps(registration, separators=(",", ":")).encode()
+        data = write_json(registration)
         try:
             self._session.transaction(
                 [raised, *replaced, Create(paths.CONTROLLER, data, ephemeral=True)]

@@ -9,7 +9,6 @@ partitions or none, and never succeeds for a member whose session is over.
 """
 
 import contextlib
-import json
 import logging
 import socket
 import time
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.children import children
-from zkbroker.registry.node_json import read_json
+from zkbroker.registry.node_json import read_json, write_json
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper.errors import (
     BadVersion,
@@ -63,7 +62,7 @@ class StreamSubscription:
             "pattern": self.pattern,
             "timestamp": str(int(time.time() * 1000)),
         }
-        return json.dumps(node, separators=(",", ":")).encode()
+        return write_json(node)
 
     @classmethod
     def from_json(cls, data: bytes) -> "StreamSubscription | None":
@@ -126,18 +125,6 @@ def unregister_consumer(session: ZkSession, group: str, consumer_id: str) -> Non
 def members(session: ZkSession, group: str, watch: Settable | None = None) -> list[str]:
     """Return the ids of the live members, sorted."""
     return children(session, paths.consumer_ids(group), watch)
-
-
-def subscription(
-    session: ZkSession, group: str, consumer_id: str, watch: Settable | None = None
-) -> StreamSubscription | None:
-    """Return a member's subscription; None if the member is gone or its node is still empty."""
-    try:
-        return StreamSubscription.from_json(
-            session.get(paths.consumer(group, consumer_id), watch)[0]
-        )
-    except NoNode:
-        return None
 
 
 def subscriptions(

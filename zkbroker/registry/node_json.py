@@ -1,4 +1,4 @@
-"""Reads the JSON of nodes so that no content can make the reader fail.
+"""The JSON of nodes, which is read so that no content can make the reader fail.
 
 Invariant: reading any bytes of a node gives a value or ValueError. Python's own reader also raises
 RecursionError (for nested brackets), and turns `1e999` into infinity, for which `int()` raises
@@ -35,6 +35,11 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a finite number")
     return number
+
+
+def write_json(value: object) -> bytes:
+    """Return the JSON of a node: without blanks, as genuine brokers write it; escaped to ASCII."""
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def int32(value: Any) -> int:

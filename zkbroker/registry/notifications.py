@@ -8,14 +8,13 @@ Invariant: the controller removes a note only after it has read the states that 
 that no change is missed if it dies in between.
 """
 
-import json
 import logging
 from collections.abc import Iterable, Sequence
 
 from zkbroker.registry import paths
 from zkbroker.registry.children import children
 from zkbroker.registry.controller_writes import controller_transactions
-from zkbroker.registry.node_json import int32, read_json
+from zkbroker.registry.node_json import int32, read_json, write_json
 from zkbroker.registry.partition_states import Key
 from zkbroker.zookeeper.nodes import Delete, Settable
 from zkbroker.zookeeper.session import ZkSession
@@ -32,16 +31,14 @@ def note_isr_changes(session: ZkSession, keys: Iterable[Key]) -> None:
     partitions = [{"topic": topic, "partition": number} for topic, number in keys]
     for start in range(0, len(partitions), _OF_A_NOTE):
         some = partitions[start : start + _OF_A_NOTE]
-        note = json.dumps({"version": 1, "partitions": some}, separators=(",", ":"))
-        session.create(paths.ISR_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
+        note = write_json({"version": 1, "partitions": some})
+        session.create(paths.ISR_CHANGE_PREFIX, note, sequential=True, parents=True)
 
 
 def note_log_dir_failure(session: ZkSession, broker_id: int) -> None:
     """Notify the controller that a log directory of a broker failed."""
-    note = json.dumps(
-        {"version": 1, "broker": broker_id, "event": LOG_DIR_FAILED}, separators=(",", ":")
-    )
-    session.create(paths.LOG_DIR_EVENT_PREFIX, note.encode(), sequential=True, parents=True)
+    note = write_json({"version": 1, "broker": broker_id, "event": LOG_DIR_FAILED})
+    session.create(paths.LOG_DIR_EVENT_PREFIX, note, sequential=True, parents=True)
 
 
 def isr_changes(

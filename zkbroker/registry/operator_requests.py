@@ -9,14 +9,13 @@ Invariant: while a node exists, the tools take its request to be in progress and
 The controller therefore removes every request that it has processed, whatever the outcome.
 """
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zkbroker.registry import paths
 from zkbroker.registry.controller_writes import controller_transactions
-from zkbroker.registry.node_json import int32, read_json, tell_unreadable
+from zkbroker.registry.node_json import int32, read_json, tell_unreadable, write_json
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Delete, Operation, SetData, Settable
@@ -109,8 +108,8 @@ def store_reassignment(
             {"topic": key[0], "partition": key[1], "replicas": list(replicas)}
             for key, replicas in sorted(left.items())
         ]
-        text = json.dumps({"version": 1, "partitions": items}, separators=(",", ":"))
-        write = SetData(paths.REASSIGN_PARTITIONS, text.encode(), stat.version)
+        data = write_json({"version": 1, "partitions": items})
+        write = SetData(paths.REASSIGN_PARTITIONS, data, stat.version)
     controller_transactions(session, [write], epoch_version)
 
 

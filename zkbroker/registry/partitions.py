@@ -7,14 +7,13 @@ Invariant: in both forms of partition state (`registry.partition_states`) this n
 leader lives. This module only reads.
 """
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.node_json import int32, read_json, tell_unreadable
+from zkbroker.registry.node_json import int32, read_json, tell_unreadable, write_json
 from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
@@ -50,7 +49,7 @@ class PartitionState:
         }
         if self.decided_zxid is not None:
             state["decided_zxid"] = self.decided_zxid
-        return json.dumps(state, separators=(",", ":")).encode()
+        return write_json(state)
 
     @classmethod
     def from_json(cls, data: bytes) -> "PartitionState":

@@ -7,13 +7,12 @@ is refused reads again, and one whose answer is lost does not use the block, so 
 wasted but is never claimed twice.
 """
 
-import json
 import logging
 from collections import deque
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.node_json import read_json
+from zkbroker.registry.node_json import read_json, write_json
 from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
 from zkbroker.zookeeper.session import ZkSession
 
@@ -83,7 +82,7 @@ def _write(session: ZkSession, broker_id: int, block: range, version: int | None
         "block_start": str(block[0]),
         "block_end": str(block[-1]),
     }
-    data = json.dumps(node, separators=(",", ":")).encode()
+    data = write_json(node)
     try:
         if version is None:
             session.create(paths.PRODUCER_ID_BLOCK, data)

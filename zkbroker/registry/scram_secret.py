@@ -11,12 +11,11 @@ tell a nonexistent user from an existing one.
 
 import base64
 import binascii
-import json
 import os
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.node_json import read_json
+from zkbroker.registry.node_json import read_json, write_json
 from zkbroker.zookeeper import NodeExists, NoNode, ZkSession
 
 SECRET_BYTES = 32
@@ -34,7 +33,7 @@ def scram_secret(session: ZkSession) -> bytes:
         except NoNode:
             fresh = os.urandom(SECRET_BYTES)
             text = base64.b64encode(fresh).decode()
-            made = json.dumps({"version": 1, "secret": text}, separators=(",", ":")).encode()
+            made = write_json({"version": 1, "secret": text})
             try:
                 session.create(paths.SCRAM_SECRET, made, parents=True)
             except NodeExists:

@@ -11,7 +11,6 @@ follow changes to these nodes by hand or by genuine tools.
 """
 
 import contextlib
-import json
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +20,7 @@ from zkbroker.registry.brokers import ENDPOINTS_SINCE, list_brokers
 from zkbroker.registry.children import children
 from zkbroker.registry.config_changes import changed_entity, note_change
 from zkbroker.registry.controller_writes import controller_transactions
-from zkbroker.registry.node_json import int32, read_json
+from zkbroker.registry.node_json import int32, read_json, write_json
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode, TransactionFailed
 from zkbroker.zookeeper.nodes import Create, Delete, Operation, SetData, Settable
@@ -40,7 +39,7 @@ _ATTEMPTS = 20
 
 def encode_assignment(assignment: Mapping[int, Sequence[int]]) -> bytes:
     partitions = {str(number): list(assignment[number]) for number in sorted(assignment)}
-    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":")).encode()
+    return write_json({"version": 1, "partitions": partitions})
 
 
 def decode_assignment(name: str, data: bytes) -> Assignment:
@@ -283,7 +282,7 @@ def replace_assignment(
 
 def encode_config(config: Mapping[str, str]) -> bytes:
     settings = {key: str(config[key]) for key in sorted(config)}
-    return json.dumps({"version": 1, "config": settings}, separators=(",", ":")).encode()
+    return write_json({"version": 1, "config": settings})
 
 
 def decode_config(name: str, data: bytes) -> dict[str, str]:
