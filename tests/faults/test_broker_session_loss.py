@@ -80,6 +80,11 @@ def leader_epoch(zk, topic):
     return -1 if state is None else state.leader_epoch
 
 
+def leader(zk, topic):
+    state = partitions.partition_state(zk, topic, 0)
+    return -1 if state is None else state.leader
+
+
 def owner(zk, path):
     stat = zk.exists(path)
     return 0 if stat is None else stat.ephemeral_owner
@@ -123,9 +128,9 @@ def test_produce_and_fetch_continue_without_zookeeper(cluster):
         writer.more(20)
     with ZkSession(cluster.zookeeper, session_timeout_ms=20_000) as zk:
         until(lambda: owner(zk, paths.broker(1)) != 0)
-        until(lambda: partitions.leader(zk, topic, 0) == 1)
+        until(lambda: leader(zk, topic) == 1)
         late = cluster.create_topic()
-        assert partitions.leader(zk, late, 0) == 1
+        assert leader(zk, late) == 1
     count = writer.stop()
     assert values(cluster, topic, count) == [b"%d" % n for n in range(count)]
 

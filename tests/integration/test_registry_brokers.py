@@ -11,7 +11,6 @@ from zkbroker.registry.broker_registration import BrokerRegistration, SessionRec
 from zkbroker.registry.brokers import (
     BrokerInfo,
     BrokersWatch,
-    broker,
     list_brokers,
     next_broker_id,
     prepare_tree,
@@ -25,11 +24,11 @@ def test_registration_lives_as_long_as_session(zk: ZkSession, chroot: str) -> No
         register_broker(other, BrokerInfo(10, "h", 1))
         register_broker(other, BrokerInfo(9, "h", 2, rack="r"))
         assert list(list_brokers(zk)) == [9, 10]
-        found = broker(zk, 9)
+        found = list_brokers(zk)[9]
         assert found is not None
         assert found.rack == "r"
     assert list_brokers(zk) == {}
-    assert broker(zk, 9) is None
+    assert 9 not in list_brokers(zk)
 
 
 def test_broker_id_in_use_is_refused(zk: ZkSession, chroot: str) -> None:

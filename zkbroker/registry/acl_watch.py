@@ -22,8 +22,8 @@ from zkbroker.registry.acls import (
     read_acls,
     read_all_acls,
 )
-from zkbroker.registry.children import children
 from zkbroker.registry.node_json import tell_unreadable
+from zkbroker.registry.optional_nodes import children
 from zkbroker.runtime.owner_loop import OwnerLoop
 from zkbroker.security.acls import Acl, Pattern
 from zkbroker.zookeeper.connection import SessionState

@@ -22,8 +22,8 @@ from typing import Any
 
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.children import children
 from zkbroker.registry.node_json import read_json, tell_unreadable
+from zkbroker.registry.optional_nodes import children
 from zkbroker.security.acl_index import UNREADABLE
 from zkbroker.security.acls import (
     Acl,

@@ -16,8 +16,8 @@ from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.config_changes import note_change
 from zkbroker.registry.node_json import tell_unreadable
+from zkbroker.registry.optional_nodes import read_node
 from zkbroker.registry.topics import decode_settings, encode_config
-from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
 from zkbroker.zookeeper.watching import WatchLoop
@@ -33,21 +33,18 @@ class BrokerSettings:
     own: Mapping[str, str] = field(default_factory=dict)
 
 
-def broker_config(
-    session: ZkSession, broker_id: int | None, watch: Settable | None = None
-) -> dict[str, str]:
+def broker_config(session: ZkSession, broker_id: int | None) -> dict[str, str]:
     """Return the settings of a broker, or of all brokers.
 
     Args:
         session: a started session.
         broker_id: the broker; None for the settings of all brokers.
-        watch: set when they change, or when the first ones are written.
 
     Raises:
         RegistryError: the node cannot be read.
     """
     path = paths.broker_config(broker_id)
-    return decode_settings(path, _read(session, path, watch))
+    return decode_settings(path, _read(session, path))
 
 
 def broker_settings(
@@ -69,14 +66,10 @@ def broker_settings(
     return BrokerSettings(*found)
 
 
-def _read(session: ZkSession, path: str, watch: Settable | None) -> bytes:
+def _read(session: ZkSession, path: str, watch: Settable | None = None) -> bytes:
     """Return the content of a node, empty for a missing one; the watch is set in both cases."""
-    if watch is not None and session.exists(path, watch) is None:
-        return b""
-    try:
-        return session.get(path)[0]
-    except NoNode:
-        return b""
+    found = read_node(session, path, watch)
+    return b"" if found is None else found[0]
 
 
 class BrokerConfigWatch(WatchLoop[BrokerSettings]):

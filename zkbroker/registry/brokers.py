@@ -22,8 +22,8 @@ from typing import Any
 from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.children import children
 from zkbroker.registry.node_json import int32, read_json, tell_unreadable, write_json
+from zkbroker.registry.optional_nodes import children
 from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
@@ -184,14 +184,6 @@ def _endpoint(text: str) -> str:
 def _host_port(endpoint: str) -> tuple[str, int]:
     host, _, port = endpoint.partition("://")[2].rpartition(":")
     return host.strip("[]"), int(port)
-
-
-def broker(session: ZkSession, broker_id: int, watch: Settable | None = None) -> BrokerInfo | None:
-    """Return one registration, None if the broker is not registered."""
-    try:
-        return BrokerInfo.from_json(broker_id, session.get(paths.broker(broker_id), watch)[0])
-    except NoNode:
-        return None
 
 
 def list_brokers(session: ZkSession, watch: Settable | None = None) -> dict[int, BrokerInfo]:

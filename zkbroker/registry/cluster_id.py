@@ -10,16 +10,17 @@ import uuid
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.node_json import read_json, write_json
-from zkbroker.zookeeper.errors import NodeExists, NoNode
+from zkbroker.registry.optional_nodes import read_node
+from zkbroker.zookeeper.errors import NodeExists
 from zkbroker.zookeeper.session import ZkSession
 
 
 def read_cluster_id(session: ZkSession) -> str | None:
     """Return the cluster's id, None if it has none yet."""
-    try:
-        data, _ = session.get(paths.CLUSTER_ID)
-    except NoNode:
+    found = read_node(session, paths.CLUSTER_ID)
+    if found is None:
         return None
+    data, _ = found
     try:
         return str(read_json(data)["id"])
     except (ValueError, TypeError, KeyError) as error:

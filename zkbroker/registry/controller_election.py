@@ -19,8 +19,9 @@ from collections.abc import Callable
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.node_json import int32, read_json, write_json
+from zkbroker.registry.optional_nodes import read_node
 from zkbroker.runtime import OwnerLoop
-from zkbroker.zookeeper.errors import NoNode, TransactionFailed
+from zkbroker.zookeeper.errors import TransactionFailed
 from zkbroker.zookeeper.nodes import Create, Delete, Operation, SetData, Settable
 from zkbroker.zookeeper.session import SessionState, ZkSession
 from zkbroker.zookeeper.watching import WatchLoop
@@ -32,13 +33,11 @@ RETRY_S = 0.5
 
 def current_controller(session: ZkSession, watch: Settable | None = None) -> int | None:
     """Return the broker id of the controller, None while there is none."""
-    if watch is not None:
-        # Watches the node whether it exists or not.
-        session.exists(paths.CONTROLLER, watch)
-    try:
-        return int32(read_json(session.get(paths.CONTROLLER)[0])["brokerid"])
-    except NoNode:
+    found = read_node(session, paths.CONTROLLER, watch)
+    if found is None:
         return None
+    try:
+        return int32(read_json(found[0])["brokerid"])
     except (ValueError, TypeError, KeyError) as error:
         raise RegistryError(
             f"{paths.CONTROLLER} names no broker: delete that node, so that a controller is elected"
@@ -51,10 +50,10 @@ def controller_epoch(session: ZkSession) -> int:
 
 
 def _read_epoch(session: ZkSession) -> tuple[int, int | None]:
-    try:
-        data, stat = session.get(paths.CONTROLLER_EPOCH)
-    except NoNode:
+    found = read_node(session, paths.CONTROLLER_EPOCH)
+    if found is None:
         return 0, None
+    data, stat = found
     try:
         return int32(data), stat.version
     except ValueError as error:

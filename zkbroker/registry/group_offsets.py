@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.children import children
 from zkbroker.registry.groups import partition_numbers
+from zkbroker.registry.optional_nodes import children
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
 from zkbroker.zookeeper.nodes import SetData

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.children import children
 from zkbroker.registry.node_json import read_json, write_json
+from zkbroker.registry.optional_nodes import children, read_node
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper.errors import (
     BadVersion,
@@ -152,10 +152,8 @@ def subscriptions(
 
 def owner(session: ZkSession, group: str, topic: str, partition: int) -> str | None:
     """Return the thread that owns a partition, None for none."""
-    try:
-        return _text(session.get(paths.owner(group, topic, partition))[0])
-    except NoNode:
-        return None
+    found = read_node(session, paths.owner(group, topic, partition))
+    return None if found is None else _text(found[0])
 
 
 def owners(session: ZkSession, group: str, topic: str) -> dict[int, str]:

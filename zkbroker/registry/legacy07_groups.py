@@ -17,9 +17,9 @@ import json
 import re
 
 from zkbroker.registry import group_offsets, paths
-from zkbroker.registry.children import children
 from zkbroker.registry.groups import BLACK_LIST, STATIC, WHITE_LIST, StreamSubscription
 from zkbroker.registry.node_json import read_json
+from zkbroker.registry.optional_nodes import children
 from zkbroker.types import Partition07, PartitionKey
 from zkbroker.zookeeper.session import ZkSession
 

@@ -12,7 +12,7 @@ groups are positions in that one view, under its name `N-i`.
 from typing import NamedTuple
 
 from zkbroker.errors import RegistryError
-from zkbroker.registry.children import children
+from zkbroker.registry.optional_nodes import children
 from zkbroker.registry.paths import LEGACY07_VIEWS as VIEWS
 from zkbroker.zookeeper.errors import NodeExists
 from zkbroker.zookeeper.session import ZkSession

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from zkbroker.registry import paths
-from zkbroker.registry.children import children
 from zkbroker.registry.controller_writes import controller_transactions
 from zkbroker.registry.node_json import int32, read_json, write_json
+from zkbroker.registry.optional_nodes import children
 from zkbroker.registry.partition_states import Key
 from zkbroker.zookeeper.nodes import Delete, Settable
 from zkbroker.zookeeper.session import ZkSession

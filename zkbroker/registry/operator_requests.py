@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from zkbroker.registry import paths
 from zkbroker.registry.controller_writes import controller_transactions
 from zkbroker.registry.node_json import int32, read_json, tell_unreadable, write_json
+from zkbroker.registry.optional_nodes import read_node
 from zkbroker.types import PartitionKey
-from zkbroker.zookeeper.errors import NoNode
 from zkbroker.zookeeper.nodes import Delete, Operation, SetData, Settable
 from zkbroker.zookeeper.session import ZkSession
 
@@ -47,16 +47,12 @@ def read_requests(session: ZkSession, watch: Settable | None = None) -> Operator
 def _partitions(
     session: ZkSession, path: str, watch: Settable | None
 ) -> dict[PartitionKey, tuple[int, ...]] | None:
-    # The watch is set whether the node exists or not.
-    if session.exists(path, watch) is None:
+    found = read_node(session, path, watch)
+    if found is None:
         return None
-    try:
-        data = session.get(path)[0]
-    except NoNode:
-        return None
-    decoded = _decoded(data)
+    decoded = _decoded(found[0])
     if decoded is None:
-        tell_unreadable(session, logger, "operator's request", f"{path} holds {data[:200]!r}")
+        tell_unreadable(session, logger, "operator's request", f"{path} holds {found[0][:200]!r}")
     return decoded or {}
 
 
@@ -92,10 +88,10 @@ def store_reassignment(
     Raises:
         ControllerMoved: there is another controller.
     """
-    try:
-        data, stat = session.get(paths.REASSIGN_PARTITIONS)
-    except NoNode:
+    found = read_node(session, paths.REASSIGN_PARTITIONS)
+    if found is None:
         return
+    data, stat = found
     asked = _decoded(data) or {}
     left = {key: asked.get(key) or replicas for key, replicas in remaining.items()}
     for key, replicas in (finished or {}).items():

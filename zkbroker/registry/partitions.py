@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.node_json import int32, read_json, tell_unreadable, write_json
-from zkbroker.zookeeper.errors import NoNode
+from zkbroker.registry.optional_nodes import read_node
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
 
@@ -87,14 +87,8 @@ def partition_state(
 
     The watch fires when the state changes or is created.
     """
-    path = paths.partition_state(name, number)
-    while True:
-        try:
-            return PartitionState.from_json(session.get(path, watch)[0])
-        except NoNode:
-            # A read of a missing node sets no watch; if it was created in between, read again.
-            if watch is None or session.exists(path, watch) is None:
-                return None
+    found = read_node(session, paths.partition_state(name, number), watch)
+    return None if found is None else PartitionState.from_json(found[0])
 
 
 def partition_states(
@@ -110,9 +104,3 @@ def partition_states(
             except RegistryError as error:
                 tell_unreadable(session, logger, "partition state", f"{key[0]}-{key[1]} {error}")
     return found
-
-
-def leader(session: ZkSession, name: str, number: int) -> int | None:
-    """Return the leader of a partition, None while there is none."""
-    state = partition_state(session, name, number)
-    return None if state is None or state.leader < 0 else state.leader

@@ -13,7 +13,8 @@ from collections import deque
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.node_json import read_json, write_json
-from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
+from zkbroker.registry.optional_nodes import read_node
+from zkbroker.zookeeper.errors import BadVersion, NodeExists
 from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
@@ -41,10 +42,10 @@ def claim_block(session: ZkSession, broker_id: int) -> range:
 
 
 def _read_next(session: ZkSession) -> tuple[int, int | None]:
-    try:
-        data, stat = session.get(paths.PRODUCER_ID_BLOCK)
-    except NoNode:
+    found = read_node(session, paths.PRODUCER_ID_BLOCK)
+    if found is None:
         return 0, None
+    data, stat = found
     try:
         return int(read_json(data)["block_end"]) + 1, stat.version
     except (ValueError, TypeError, KeyError) as error:

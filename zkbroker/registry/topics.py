@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import ENDPOINTS_SINCE, list_brokers
-from zkbroker.registry.children import children
 from zkbroker.registry.config_changes import changed_entity, note_change
 from zkbroker.registry.controller_writes import controller_transactions
 from zkbroker.registry.node_json import int32, read_json, write_json
+from zkbroker.registry.optional_nodes import children, read_node
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode, TransactionFailed
 from zkbroker.zookeeper.nodes import Create, Delete, Operation, SetData, Settable
@@ -70,16 +70,14 @@ def list_topics(session: ZkSession, watch: Settable | None = None) -> list[str]:
     return children(session, paths.TOPICS, watch)
 
 
-def assignment(session: ZkSession, name: str, watch: Settable | None = None) -> Assignment | None:
+def assignment(session: ZkSession, name: str) -> Assignment | None:
     """Return a topic's replica assignment, None if there is no such topic.
 
     Raises:
         RegistryError: the node holds no assignment.
     """
-    try:
-        return decode_assignment(name, session.get(paths.topic(name), watch)[0])
-    except NoNode:
-        return None
+    found = read_node(session, paths.topic(name))
+    return None if found is None else decode_assignment(name, found[0])
 
 
 def created_ms(session: ZkSession, name: str) -> int | None:
@@ -309,12 +307,10 @@ def decode_settings(path: str, data: bytes) -> dict[str, str]:
         raise RegistryError(f"{path} holds no settings: {data[:200]!r}") from error
 
 
-def topic_config(session: ZkSession, name: str, watch: Settable | None = None) -> dict[str, str]:
+def topic_config(session: ZkSession, name: str) -> dict[str, str]:
     """Return the settings of a topic that differ from the brokers' defaults."""
-    try:
-        return decode_config(name, session.get(paths.topic_config(name), watch)[0])
-    except NoNode:
-        return {}
+    found = read_node(session, paths.topic_config(name))
+    return {} if found is None else decode_config(name, found[0])
 
 
 def set_topic_config(session: ZkSession, name: str, config: Mapping[str, str]) -> None:

@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 from zkbroker.errors import InvalidTopic, RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.children import children
 from zkbroker.registry.node_json import tell_unreadable
+from zkbroker.registry.optional_nodes import children
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.registry.topics import (
     Assignment,

@@ -26,9 +26,9 @@ from urllib.parse import quote, unquote
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.children import children
 from zkbroker.registry.config_changes import changed_entity, note_change
 from zkbroker.registry.node_json import tell_unreadable
+from zkbroker.registry.optional_nodes import children, read_node
 from zkbroker.registry.topics import decode_settings, encode_config
 from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
 from zkbroker.zookeeper.nodes import Settable
@@ -151,10 +151,8 @@ def entity_config(session: ZkSession, entity: ConfigEntity) -> dict[str, str]:
     Raises:
         RegistryError: the node holds no settings.
     """
-    try:
-        return _decode(entity.node, session.get(entity.node)[0])
-    except NoNode:
-        return {}
+    found = read_node(session, entity.node)
+    return {} if found is None else _decode(entity.node, found[0])
 
 
 def change_entity_config(
@@ -174,10 +172,7 @@ def change_entity_config(
         RegistryError: the node holds no settings, or too many clients write it at once.
     """
     for _ in range(_ATTEMPTS):
-        try:
-            data, stat = session.get(entity.node)
-        except NoNode:
-            data, stat = b"", None
+        data, stat = read_node(session, entity.node) or (b"", None)
         merged = _decode(entity.node, data) | {k: v for k, v in changes.items() if v is not None}
         whole = {key: value for key, value in merged.items() if changes.get(key, value) is not None}
         with contextlib.suppress(BadVersion, NodeExists, NoNode):
