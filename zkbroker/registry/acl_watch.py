@@ -23,7 +23,7 @@ from zkbroker.registry.acls import (
     read_all_acls,
 )
 from zkbroker.registry.node_json import tell_unreadable
-from zkbroker.registry.optional_nodes import children
+from zkbroker.registry.notices import Notices
 from zkbroker.runtime.owner_loop import OwnerLoop
 from zkbroker.security.acls import Acl, Pattern
 from zkbroker.zookeeper.connection import SessionState
@@ -31,7 +31,6 @@ from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
 
-PURGE_AFTER_MS = 15 * 60 * 1000
 RETRY_S = 0.2
 REREAD_S = 5.0
 
@@ -55,7 +54,7 @@ class AclWatch:
         self._runtime = session.runtime
         self._take_all = take_all
         self._take = take
-        self._written_ms: dict[str, int] = {}
+        self._notices = {form: Notices(session, parent) for form, (_, parent) in FORMS.items()}
         self._all_due = True
         self._due: dict[Pattern, None] = {}
         self._asked = self._done = 0
@@ -131,21 +130,14 @@ class AclWatch:
             raise
         self._done = asked
         self._stepped.set()
-        self._purge()
+        for notices in self._notices.values():
+            notices.purge()
 
     def _read_notices(self) -> dict[Pattern, None]:
         """Return the patterns that new notices name."""
         found: dict[Pattern, None] = {}
-        present: set[str] = set()
-        for form, (_, parent) in FORMS.items():
-            names = [f"{parent}/{name}" for name in children(self._session, parent, self._loop)]
-            present.update(names)
-            new = [name for name in names if name not in self._written_ms]
-            for path, node in zip(new, self._session.get_many(new), strict=True):
-                if node is None:
-                    continue
-                data, stat = node
-                self._written_ms[path] = stat.ctime_ms
+        for form, notices in self._notices.items():
+            for path, data in notices.read_new(self._loop):
                 try:
                     pattern = decode_notice(form, data)
                 except ValueError as error:
@@ -154,14 +146,4 @@ class AclWatch:
                     continue
                 if pattern is not None:
                     found[pattern] = None
-        for path in self._written_ms.keys() - present:
-            del self._written_ms[path]
         return found
-
-    def _purge(self) -> None:
-        """Delete old notices, whichever broker wrote them."""
-        oldest_ms = self._runtime.now_ms() - PURGE_AFTER_MS
-        for path, written_ms in list(self._written_ms.items()):
-            if written_ms < oldest_ms:
-                self._session.delete(path, missing_ok=True)
-                self._written_ms.pop(path, None)

@@ -9,7 +9,6 @@ Invariant: only changed nodes are read again. After a lost connection all of the
 watch fires then. Each change purges notifications that are older than 15 minutes.
 """
 
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from types import MappingProxyType
 from zkbroker.errors import InvalidTopic, RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.node_json import tell_unreadable
-from zkbroker.registry.optional_nodes import children
+from zkbroker.registry.notices import Notices
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.registry.topics import (
     Assignment,
@@ -33,8 +32,6 @@ from zkbroker.zookeeper.session import ZkSession
 from zkbroker.zookeeper.watching import Mark, WatchLoop
 
 logger = logging.getLogger(__name__)
-
-NOTIFICATION_KEPT_S = 15 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +65,7 @@ class TopicsReader:
         self._assignments: dict[str, Assignment] = {}
         self._configs: dict[str, Mapping[str, str]] = {}
         self._known: set[str] = set()
-        # When each notification was created: it is read once.
-        self._notes_seen: dict[str, int] = {}
+        self._notices = Notices(session, paths.CONFIG_CHANGES)
         # Topics whose settings changed and were not read yet, since a reading failed.
         self._stale_configs: set[str] = set()
 
@@ -136,23 +132,9 @@ class TopicsReader:
 
     def _noted(self, watch: Settable) -> set[str]:
         """Return the topics that new notifications name."""
-        notes = set(children(self._session, paths.CONFIG_CHANGES, watch))
-        seen = {note: created for note, created in self._notes_seen.items() if note in notes}
-        fresh = sorted(notes - seen.keys())
-        nodes = self._session.get_many([f"{paths.CONFIG_CHANGES}/{note}" for note in fresh])
-        found = {note: node for note, node in zip(fresh, nodes, strict=True) if node is not None}
-        seen.update((note, stat.ctime_ms) for note, (_, stat) in found.items())
-        self._notes_seen = seen
-        self._purge()
-        return {name for data, _ in found.values() if (name := changed_topic(data)) is not None}
-
-    def _purge(self) -> None:
-        oldest_ms = self._session.runtime.now_ms() - NOTIFICATION_KEPT_S * 1000
-        for note, created_ms in list(self._notes_seen.items()):
-            if created_ms < oldest_ms:
-                with contextlib.suppress(RegistryError):
-                    self._session.delete(f"{paths.CONFIG_CHANGES}/{note}", missing_ok=True)
-                    del self._notes_seen[note]
+        notices = self._notices.read_new(watch)
+        self._notices.purge()
+        return {name for _, data in notices if (name := changed_topic(data)) is not None}
 
 
 class TopicsWatch(WatchLoop[TopicsView]):

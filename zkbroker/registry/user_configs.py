@@ -28,6 +28,7 @@ from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.config_changes import changed_entity, note_change
 from zkbroker.registry.node_json import tell_unreadable
+from zkbroker.registry.notices import Notices
 from zkbroker.registry.optional_nodes import children, read_node
 from zkbroker.registry.topics import decode_settings, encode_config
 from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
@@ -256,7 +257,7 @@ class UserConfigsReader:
         self._session = session
         self._changed = changed
         self._all_stale = True
-        self._seen: set[str] = set()
+        self._notices = Notices(session, paths.CONFIG_CHANGES)
         self._stale: set[str] = set()
         self._settings: dict[ConfigEntity, Settings] = {}
 
@@ -293,12 +294,7 @@ class UserConfigsReader:
 
     def _noted(self) -> set[str]:
         """Return the users, clients and addresses that new notices name."""
-        session = self._session
-        notes = set(children(session, paths.CONFIG_CHANGES, self._changed))
-        fresh = [] if self._all_stale else sorted(notes - self._seen)
-        nodes = session.get_many([f"{paths.CONFIG_CHANGES}/{note}" for note in fresh])
-        named = {changed_entity(node[0]) for node in nodes if node is not None}
-        self._seen = notes
+        named = {changed_entity(data) for _, data in self._notices.read_new(self._changed)}
         return {each for each in named if each and each.startswith(("users/", "clients/", "ips/"))}
 
 

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.support.zookeeper import until
-from zkbroker.registry import acl_watch as module
+from zkbroker.registry import notices as module
 from zkbroker.registry.acl_watch import AclWatch
 from zkbroker.registry.acls import add_acls, encode_acls, node_path, remove_acls
 from zkbroker.security import Operation, ResourceType
 from zkbroker.security.acl_index import UNREADABLE, AclIndex
 from zkbroker.security.acls import Acl, Pattern, PatternType, Permission
+from zkbroker.zookeeper import NotPermitted
 
 TOPIC = ResourceType.TOPIC
 ORDERS = Pattern(TOPIC, "orders")
@@ -97,13 +98,26 @@ def test_old_acl_notices_are_purged(session, other, watch, monkeypatch):
     other.create("/kafka-acl-changes", parents=True)
     add_acls(other, ORDERS, [ALICE])
     # The server's clock is at 1970.
-    monkeypatch.setattr(module, "PURGE_AFTER_MS", 10**15)
+    monkeypatch.setattr(module, "KEPT_MS", 10**15)
     watch.start()
     assert len(session.children("/kafka-acl-changes")) == 1
-    monkeypatch.setattr(module, "PURGE_AFTER_MS", 15 * 60 * 1000)
+    monkeypatch.setattr(module, "KEPT_MS", 15 * 60 * 1000)
     add_acls(other, TEAM, [ALICE])
     until(lambda: not session.children("/kafka-acl-extended-changes"))
     assert session.children("/kafka-acl-changes") == []
+
+
+def test_notice_that_may_not_be_deleted_does_not_stop_the_watch(session, other, watch, index):
+    def refuse(path, **options):
+        raise NotPermitted(f"{path}: ZooKeeper permits it only to another login")
+
+    other.create("/kafka-acl-changes", parents=True)
+    add_acls(other, ORDERS, [ALICE])
+    session.delete = refuse
+    watch.start()
+    assert index.acls(ORDERS) == (ALICE,)
+    add_acls(other, TEAM, [ALICE])
+    until(lambda: index.acls(TEAM) == (ALICE,))
 
 
 def test_deleted_notice_tree_is_recreated(session, other, watch, index):
