@@ -21,16 +21,16 @@ class GroupStore07(ZkGroupStore):
 
     def register(self, subscription: StreamSubscription) -> None:
         data = encode_subscription(subscription)
-        groups.register_member(self._session, self._group, self.consumer_id, data)
+        groups.register_member(self.session, self._group, self.consumer_id, data)
 
     def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
-        return groups.subscriptions(self._session, self._group, watch, parse=parse_subscription)
+        return groups.subscriptions(self.session, self._group, watch, parse=parse_subscription)
 
     def topics(self, watch: Settable) -> list[str]:
-        return legacy07.topics(self._session, watch)
+        return legacy07.topics(self.session, watch)
 
     def partitions(self, names: Sequence[str], watch: Settable) -> dict[str, list[int]]:
-        return {name: list(legacy07.partitions(self._session, name, watch)) for name in names}
+        return {name: list(legacy07.partitions(self.session, name, watch)) for name in names}
 
     def watch_brokers(self, watch: Settable) -> None:
         """Nothing to do: the nodes of its partitions, which go with a broker, are watched."""

@@ -83,6 +83,7 @@ class Rebalancer:
             for expression in subscription.streams:
                 compile_filter(subscription.pattern, expression)
         self._store = store
+        self._session = store.session
         self._member = member
         self._subscription = subscription
         self._assign = assign
@@ -116,13 +117,13 @@ class Rebalancer:
         Raises:
             RegistryError: ZooKeeper does not answer.
         """
-        self._unsubscribe = self._store.on_state(self._state_changed)
-        if self._store.connected:
+        self._unsubscribe = self._session.on_state(self._state_changed)
+        if self._session.state is SessionState.CONNECTED:
             self._member.resume()
         else:
             self._member.pause()
         try:
-            self._register(self._store.generation)
+            self._register(self._session.generation)
         except RegistryError:
             self._unsubscribe()
             raise
@@ -188,7 +189,7 @@ class Rebalancer:
                     "rebalance repeated consumer=%s error=%s", self._store.consumer_id, error
                 )
                 wait_s = self._backoff()
-                if self._store.closed:
+                if self._session.closed:
                     break
             except Exception:
                 logger.exception("rebalance failed consumer=%s", self._store.consumer_id)
@@ -201,7 +202,7 @@ class Rebalancer:
         Returns:
             None when they are, else the seconds after which to try again at the latest.
         """
-        generation = self._store.generation
+        generation = self._session.generation
         if self._registered_in != generation:
             # The owner nodes of an earlier session ended with it.
             self._held.clear()
@@ -248,7 +249,7 @@ class Rebalancer:
         with self._lock:
             self._owned = {}
             self._running_in = None
-        if self._held and self._store.generation == generation:
+        if self._held and self._session.generation == generation:
             self._store.release(self._held)
             self._held.clear()
 
@@ -258,11 +259,11 @@ class Rebalancer:
         consumer_id = self._store.consumer_id
         self._notify(lambda listener: listener.before_starting_fetchers(consumer_id, share))
         self._check(generation)
-        if not self._store.lease_valid():
+        if not self._session.lease_valid():
             # This process stood still since the claim: the session may already be over.
             raise RegistryError("ZooKeeper was not heard for a session timeout")
         with self._lock:
-            if self._store.generation != generation:
+            if self._session.generation != generation:
                 raise _Interrupted
             self._owned = dict(share)
             self._running_in = generation
@@ -296,7 +297,7 @@ class Rebalancer:
     def _leave(self) -> None:
         self._settled.clear()
         try:
-            self._stop_and_release(self._store.generation)
+            self._stop_and_release(self._session.generation)
             self._store.unregister()
         except RegistryError as error:
             # The end of the session does the same.
@@ -308,7 +309,7 @@ class Rebalancer:
             self._unsubscribe()
 
     def _check(self, generation: int) -> None:
-        if self._closing.is_set() or self._store.generation != generation:
+        if self._closing.is_set() or self._session.generation != generation:
             raise _Interrupted
 
     def _backoff(self) -> float:

@@ -4,13 +4,13 @@ Invariant: every reading leaves the given watch on all nodes that it read, missi
 claim takes all or nothing and needs the member's own registration in the current session.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import groups, paths, topics
 from zkbroker.registry.groups import StreamSubscription
 from zkbroker.types import PartitionKey
-from zkbroker.zookeeper import NoNode, SessionState, Settable, ZkSession
+from zkbroker.zookeeper import NoNode, Settable, ZkSession
 from zkbroker.zookeeper.errors import ClaimBlocked
 
 
@@ -24,53 +24,32 @@ class ZkGroupStore:
     """
 
     def __init__(self, session: ZkSession, group: str, consumer_id: str) -> None:
-        self._session = session
+        self.session = session
         self._group = group
         self.consumer_id = consumer_id
 
-    @property
-    def generation(self) -> int:
-        """Grows when a session is lost, before listeners run."""
-        return self._session.generation
-
-    @property
-    def closed(self) -> bool:
-        """Whether the session was closed for good."""
-        return self._session.closed
-
-    @property
-    def connected(self) -> bool:
-        return self._session.state is SessionState.CONNECTED
-
-    def lease_valid(self) -> bool:
-        """Whether the session cannot have expired yet, by the clock."""
-        return self._session.lease_valid()
-
-    def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
-        return self._session.on_state(callback)
-
     def register(self, subscription: StreamSubscription) -> None:
-        groups.register_consumer(self._session, self._group, self.consumer_id, subscription)
+        groups.register_consumer(self.session, self._group, self.consumer_id, subscription)
 
     def unregister(self) -> None:
-        groups.unregister_consumer(self._session, self._group, self.consumer_id)
+        groups.unregister_consumer(self.session, self._group, self.consumer_id)
 
     def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
         """Return the subscription of every member; None for one that has not written it yet."""
-        return groups.subscriptions(self._session, self._group, watch)
+        return groups.subscriptions(self.session, self._group, watch)
 
     def topics(self, watch: Settable) -> list[str]:
-        return topics.list_topics(self._session, watch)
+        return topics.list_topics(self.session, watch)
 
     def partitions(self, names: Sequence[str], watch: Settable) -> dict[str, list[int]]:
         """Return the partitions of topics; a topic that does not exist has none."""
         found: dict[str, list[int]] = {}
-        nodes = self._session.get_many([paths.topic(name) for name in names], [watch] * len(names))
+        nodes = self.session.get_many([paths.topic(name) for name in names], [watch] * len(names))
         for name, node in zip(names, nodes, strict=True):
             found[name] = []
             if node is None:
                 # Reading a missing node leaves no watch: watch its creation, and read once more.
-                if self._session.exists(paths.topic(name), watch) is not None:
+                if self.session.exists(paths.topic(name), watch) is not None:
                     watch.set()
                 continue
             try:
@@ -82,9 +61,9 @@ class ZkGroupStore:
 
     def watch_brokers(self, watch: Settable) -> None:
         try:
-            self._session.children(paths.BROKER_IDS, watch)
+            self.session.children(paths.BROKER_IDS, watch)
         except NoNode:
-            self._session.exists(paths.BROKER_IDS, watch)
+            self.session.exists(paths.BROKER_IDS, watch)
 
     def claim(self, wanted: Mapping[PartitionKey, str]) -> None:
         """Become the owner of all of the partitions.
@@ -93,11 +72,11 @@ class ZkGroupStore:
             ClaimBlocked: one is owned by another member; nothing was claimed.
             SessionLost: the member is not registered any more.
         """
-        groups.claim(self._session, self._group, self.consumer_id, wanted)
+        groups.claim(self.session, self._group, self.consumer_id, wanted)
 
     def still_blocked(self, blocked: ClaimBlocked, watch: Settable) -> bool:
         """Whether the owner node that blocked the claim still exists."""
-        return self._session.exists(blocked.path, watch) is not None
+        return self.session.exists(blocked.path, watch) is not None
 
     def release(self, partitions: Iterable[PartitionKey]) -> None:
-        groups.release(self._session, self._group, self.consumer_id, partitions)
+        groups.release(self.session, self._group, self.consumer_id, partitions)

@@ -71,8 +71,9 @@ class Connection:
         # A request need not wait much longer than the session can live without an answer.
         self.request_timeout_s = session_timeout_ms / 1000 + 2
         """How long a request waits for its answer, in seconds."""
-        self._state = SessionState.LOST
-        self._generation = 0
+        self.state = SessionState.LOST
+        self.generation = 0
+        """How many sessions have been lost; it grows before the callbacks of LOST run."""
         self._callbacks: list[Callable[[SessionState], object]] = []
         self._lock = self.runtime.lock()
         self._connected = self.runtime.event()
@@ -131,7 +132,7 @@ class Connection:
             )
         self._client = client
         self._proof_of_life = started
-        self._state = SessionState.CONNECTED
+        self.state = SessionState.CONNECTED
         self._connected.set()
         client.add_listener(self._state_changed)
         if not client.connected:
@@ -166,7 +167,7 @@ class Connection:
         self._connected.set()
         if self._heartbeat is not None:
             self._heartbeat.join(self.request_timeout_s)
-        if self._state is not SessionState.LOST:
+        if self.state is not SessionState.LOST:
             self._change(SessionState.LOST)
         logger.info("session closed zookeeper=%s", self.hosts)
 
@@ -179,17 +180,8 @@ class Connection:
     # -- state
 
     @property
-    def state(self) -> SessionState:
-        return self._state
-
-    @property
     def closed(self) -> bool:
         return self._stopping.is_set()
-
-    @property
-    def generation(self) -> int:
-        """How many sessions have been lost."""
-        return self._generation
 
     @property
     def session_id(self) -> int:
@@ -209,7 +201,7 @@ class Connection:
         the client notices the loss.
         """
         age_s = time.monotonic() - self._proof_of_life
-        return self._state is not SessionState.LOST and age_s < self._lease_s
+        return self.state is not SessionState.LOST and age_s < self._lease_s
 
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
         """Register a callback for every change of state; it runs in the client's task.
@@ -243,15 +235,15 @@ class Connection:
     def _change(self, state: SessionState) -> None:
         with self._lock:
             if state is SessionState.LOST:
-                self._generation += 1
-            self._state = state
+                self.generation += 1
+            self.state = state
             callbacks = tuple(self._callbacks)
         as_wished = state is SessionState.CONNECTED or self._stopping.is_set()
         logger.log(
             logging.INFO if as_wished else logging.WARNING,
             "session state=%s generation=%d zookeeper=%s",
             state.value,
-            self._generation,
+            self.generation,
             self.hosts,
         )
         for callback in callbacks:
@@ -261,13 +253,13 @@ class Connection:
         while not self._stopping.is_set():
             self._beat.wait(self._lease_s / 4)
             self._beat.clear()
-            if self._state is not SessionState.CONNECTED:
+            if self.state is not SessionState.CONNECTED:
                 continue
             sent = time.monotonic()
-            generation = self._generation
+            generation = self.generation
             with contextlib.suppress(RegistryError):
                 self._call(lambda: self._live().exists_async("/"), "/")
-                if generation == self._generation:
+                if generation == self.generation:
                     self._proof_of_life = max(self._proof_of_life, sent)
 
     # -- how a request is made

@@ -12,6 +12,7 @@ class OwnerlessStore:
     """A store in which the node of the other owner has always just gone."""
 
     consumer_id = "g_me"
+    session = None
 
     def still_blocked(self, blocked, watch):
         return False

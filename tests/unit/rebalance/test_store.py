@@ -95,13 +95,3 @@ def test_unregistered_member_cannot_claim(server: Any) -> None:
     with pytest.raises(SessionLost):
         one.claim({("t", 0): "g_one-0"})
     assert session.exists(paths.owner("g", "t", 0)) is None
-
-
-def test_lost_session_increments_generation(server: Any) -> None:
-    session, one = member(server, "g_one")
-    assert (one.generation, one.connected, one.closed) == (0, True, False)
-    session.suspend()
-    assert not one.connected
-    session.reconnect()
-    session.expire()
-    assert one.generation == 1

@@ -19,7 +19,7 @@ def clock(monkeypatch):
 def connection(clock):
     made = Connection("h:1,g:2/a/b/", session_timeout_ms=6000)
     made._proof_of_life = clock.now
-    made._state = SessionState.CONNECTED
+    made.state = SessionState.CONNECTED
     made._connected.set()
     return made
 

@@ -55,18 +55,14 @@ class Channel:
         self._outbox: deque[tuple[Sequence[Part], InFlightRequest]] = deque()
         self._in_flight: deque[InFlightRequest] = deque()
         self._writing = False
-        self._error: NetworkError | None = None
+        self.error: NetworkError | None = None
+        """Why the channel is closed; None while it is open."""
         self._hint = hint
         self.answers = 0
         """How many answers have arrived."""
         self._reader = FrameReader(transport.receive_into, max_frame_bytes)
         runtime.spawn(self._read_answers, name=f"answers-{peer}")
         abandon_in_child(self)
-
-    @property
-    def error(self) -> NetworkError | None:
-        """Why the channel is closed; None while it is open."""
-        return self._error
 
     @property
     def in_flight(self) -> int:
@@ -79,8 +75,8 @@ class Channel:
             NetworkError: the channel is closed; the entry is not finished then.
         """
         with self._lock:
-            if self._error is not None:
-                raise self._error
+            if self.error is not None:
+                raise self.error
             self._outbox.append((parts, entry))
             if self._writing:
                 return
@@ -89,7 +85,7 @@ class Channel:
             with self._lock:
                 batch = list(self._outbox)
                 self._outbox.clear()
-                if not batch or self._error is not None:
+                if not batch or self.error is not None:
                     self._writing = False
                     break
                 self._in_flight.extend(entry for _, entry in batch if entry.expects_answer)
@@ -99,9 +95,9 @@ class Channel:
     def close(self, error: NetworkError) -> None:
         """Close the channel and finish every open entry with `error`; later calls do nothing."""
         with self._lock:
-            if self._error is not None:
+            if self.error is not None:
                 return
-            self._error = error
+            self.error = error
             entries = list(self._in_flight)
             self._in_flight.clear()
             if not self._writing:
@@ -114,7 +110,7 @@ class Channel:
     def abandon_after_fork(self) -> None:
         """Close the child's copy after a fork; a shutdown would end the parent's connection too."""
         self._lock = self._runtime.lock()
-        self._error = NetworkError(made_before_fork(f"connection to {self._peer}"))
+        self.error = NetworkError(made_before_fork(f"connection to {self._peer}"))
         self._in_flight.clear()
         self._outbox.clear()
         self._transport.close()
@@ -134,7 +130,7 @@ class Channel:
 
     def _finish_all(self, entries: list[InFlightRequest]) -> None:
         for entry in entries:
-            entry.finish(None, self._error)
+            entry.finish(None, self.error)
 
     def _read_answers(self) -> None:
         reason = "an answer could not be processed, see the log"
