@@ -243,19 +243,19 @@ def _read(session: ZkSession, entities: Iterable[str]) -> dict[ConfigEntity, Set
     return found
 
 
-class UserConfigsReader:
-    """Reads all settings, each time only the nodes that notices name. For one task at a time.
+class UserConfigsWatch(WatchLoop[UserConfigs]):
+    """Keeps all settings up to date; see `WatchLoop`.
 
-    After a lost connection all nodes are read, because every watch fires then.
+    Only the nodes that notices name are read again. After a lost connection all nodes are, because
+    every watch fires then.
 
     Args:
         session: a started session.
-        changed: set when the settings must be read again.
+        on_change: called with all settings after each change, from the loop's task.
     """
 
-    def __init__(self, session: ZkSession, changed: Settable) -> None:
-        self._session = session
-        self._changed = changed
+    def __init__(self, session: ZkSession, on_change: Callable[[UserConfigs], object]) -> None:
+        super().__init__(session, self._read_changed, on_change, name="watch-user-configs")
         self._all_stale = True
         self._notices = Notices(session, paths.CONFIG_CHANGES)
         self._stale: set[str] = set()
@@ -263,17 +263,12 @@ class UserConfigsReader:
 
     def _was_away(self, _: object) -> None:
         self._all_stale = True
-        self._changed.set()
+        self._loop.set()
 
-    def read(self) -> UserConfigs:
-        """Return the present settings.
-
-        Raises:
-            RegistryError: ZooKeeper does not answer.
-        """
+    def _read_changed(self, watch: Settable) -> UserConfigs:
         session = self._session
         # Notices are read first: a later change writes a new one.
-        noted = self._noted()
+        noted = self._noted(watch)
         if self._all_stale:
             self._all_stale = False
             try:
@@ -292,20 +287,7 @@ class UserConfigsReader:
         self._stale.clear()
         return UserConfigs(MappingProxyType(self._settings))
 
-    def _noted(self) -> set[str]:
+    def _noted(self, watch: Settable) -> set[str]:
         """Return the users, clients and addresses that new notices name."""
-        named = {changed_entity(data) for _, data in self._notices.read_new(self._changed)}
+        named = {changed_entity(data) for _, data in self._notices.read_new(watch)}
         return {each for each in named if each and each.startswith(("users/", "clients/", "ips/"))}
-
-
-class UserConfigsWatch(WatchLoop[UserConfigs]):
-    """Keeps all settings up to date; see `WatchLoop`.
-
-    Args:
-        session: a started session.
-        on_change: called with all settings after each change, from the loop's task.
-    """
-
-    def __init__(self, session: ZkSession, on_change: Callable[[UserConfigs], object]) -> None:
-        super().__init__(session, lambda watch: reader.read(), on_change, name="watch-user-configs")
-        reader = UserConfigsReader(session, self._loop)
