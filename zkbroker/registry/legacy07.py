@@ -67,29 +67,6 @@ def brokers(session: ZkSession, watch: Settable | None = None) -> dict[int, tupl
     return found
 
 
-def partition_counts(
-    session: ZkSession, topic: str, watch: Settable | None = None
-) -> dict[int, int]:
-    """Return the number of a topic's partitions on each live broker.
-
-    Raises:
-        RegistryError: ZooKeeper does not answer, or a node is not in the form of 0.7.
-    """
-    names = _children(session, f"{BROKER_TOPICS}/{topic}", watch)
-    nodes = session.get_many(
-        [f"{BROKER_TOPICS}/{topic}/{name}" for name in names],
-        None if watch is None else [watch] * len(names),
-    )
-    try:
-        return {
-            int(name): int(node[0])
-            for name, node in zip(names, nodes, strict=True)
-            if node is not None
-        }
-    except ValueError as error:
-        raise RegistryError(f"{BROKER_TOPICS}/{topic} is not that of Kafka 0.7: {error}") from error
-
-
 def topics(session: ZkSession, watch: Settable | None = None) -> list[str]:
     """Return the names of all topics that have a node, sorted.
 
@@ -105,15 +82,24 @@ def partitions(session: ZkSession, topic: str, watch: Settable | None = None) ->
     Raises:
         RegistryError: ZooKeeper does not answer, or a node is not in the form of 0.7.
     """
-    counts = partition_counts(session, topic, watch)
+    path = f"{BROKER_TOPICS}/{topic}"
+    names = _children(session, path, watch)
+    nodes = session.get_many(
+        [f"{path}/{name}" for name in names], None if watch is None else [watch] * len(names)
+    )
+    read = zip(names, nodes, strict=True)
+    try:
+        counts = {int(name): int(node[0]) for name, node in read if node is not None}
+    except ValueError as error:
+        raise RegistryError(f"{path} is not that of Kafka 0.7: {error}") from error
     try:
         return [
             Partition07(broker, number)
-            for broker in sorted(counts)
-            for number in range(counts[broker])
+            for broker, count in sorted(counts.items())
+            for number in range(count)
         ]
     except ValueError as error:
-        raise RegistryError(f"{BROKER_TOPICS}/{topic}: {error}") from error
+        raise RegistryError(f"{path}: {error}") from error
 
 
 def _children(session: ZkSession, path: str, watch: Settable | None) -> list[str]:

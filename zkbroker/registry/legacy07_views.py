@@ -7,6 +7,8 @@
 Invariant: a partition has one view. The broker of the partition's first replica creates its node
 once. The node stays until the topic is deleted, wherever the replicas move: the offsets of 0.7
 groups are positions in that one view, under its name `N-i`.
+
+Every function raises RegistryError if ZooKeeper does not answer.
 """
 
 from typing import NamedTuple
@@ -35,29 +37,17 @@ class Shown(NamedTuple):
 
 
 def declare(session: ZkSession, topic: str) -> None:
-    """Note that a topic has views, before the topic is created.
-
-    Raises:
-        RegistryError: ZooKeeper does not answer.
-    """
+    """Note that a topic has views, before the topic is created."""
     session.ensure_path(f"{VIEWS}/{topic}")
 
 
 def is_declared(session: ZkSession, topic: str) -> bool:
-    """Whether a topic has views, on this broker or on others.
-
-    Raises:
-        RegistryError: ZooKeeper does not answer.
-    """
+    """Whether a topic has views, on this broker or on others."""
     return session.exists(f"{VIEWS}/{topic}") is not None
 
 
 def declared(session: ZkSession) -> list[str]:
-    """Return the topics that have views.
-
-    Raises:
-        RegistryError: ZooKeeper does not answer.
-    """
+    """Return the topics that have views."""
     return children(session, VIEWS)
 
 
@@ -65,7 +55,7 @@ def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
     """Return the view of each partition that has one.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or a node is unreadable.
+        RegistryError: also if a node is unreadable.
     """
     path = f"{VIEWS}/{topic}"
     names = children(session, path)
@@ -81,11 +71,7 @@ def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
 
 
 def claim(session: ZkSession, topic: str, partition: int, view: Shown) -> bool:
-    """Create the view of a partition; False if the partition already has one.
-
-    Raises:
-        RegistryError: ZooKeeper does not answer.
-    """
+    """Create the view of a partition; False if the partition already has one."""
     try:
         session.create(f"{VIEWS}/{topic}/{partition}", str(view).encode(), parents=True)
     except NodeExists:
@@ -94,20 +80,12 @@ def claim(session: ZkSession, topic: str, partition: int, view: Shown) -> bool:
 
 
 def note_made(session: ZkSession, topic: str, partition: int, view: Shown) -> None:
-    """Note that the files of a claimed view exist.
-
-    Raises:
-        RegistryError: ZooKeeper does not answer.
-    """
+    """Note that the files of a claimed view exist."""
     session.set(f"{VIEWS}/{topic}/{partition}", str(view._replace(making=False)).encode())
 
 
 def forget(session: ZkSession, topic: str) -> None:
-    """Remove the views of a topic that is deleted.
-
-    Raises:
-        RegistryError: ZooKeeper does not answer.
-    """
+    """Remove the views of a topic that is deleted."""
     session.delete(f"{VIEWS}/{topic}", recursive=True)
 
 
