@@ -23,7 +23,7 @@ from typing import Any
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.node_json import read_json, tell_unreadable
-from zkbroker.registry.optional_nodes import children
+from zkbroker.registry.optional_nodes import children, read_node
 from zkbroker.security.acl_index import UNREADABLE
 from zkbroker.security.acls import (
     Acl,
@@ -273,14 +273,9 @@ def _try_update(
     session: ZkSession, path: str, change: Callable[[tuple[Acl, ...]], tuple[Acl, ...]]
 ) -> tuple[tuple[Acl, ...], tuple[Acl, ...] | None]:
     """Return the ACLs before and after; None as the latter if another client changed the node."""
-    version = None
-    before: tuple[Acl, ...] = ()
+    data, stat = read_node(session, path) or (b"", None)
     try:
-        data, stat = session.get(path)
-        version = stat.version
         before = decode_acls(data)
-    except NoNode:
-        pass
     except ValueError as error:
         raise RegistryError(
             f"{path} holds no ACLs that can be read ({error}): repair or delete the node"
@@ -294,12 +289,13 @@ def _try_update(
             code=ErrorCode.INVALID_REQUEST,
         )
     try:
-        if after and version is None:
-            session.create(path, data, parents=True)
-        elif after and version is not None:
-            session.set(path, data, version)
-        elif version is not None:
-            session.delete(path, version)
+        if stat is None:
+            if after:
+                session.create(path, data, parents=True)
+        elif after:
+            session.set(path, data, stat.version)
+        else:
+            session.delete(path, stat.version)
     except (BadVersion, NodeExists, NoNode):
         return before, None
     return before, after
