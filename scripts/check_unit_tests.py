@@ -197,7 +197,6 @@ REAL_THING = {
     "zkbroker/protocol/legacy07/answers.py": "golden/test_legacy07_wire.py",
     "zkbroker/protocol/legacy07/requests.py": "golden/test_legacy07_wire.py",
     "zkbroker/registry/group_offsets.py": "integration/test_registry_groups.py",
-    "zkbroker/registry/legacy07.py": "integration/test_registry_legacy07.py",
     "zkbroker/admin/dump_log.py": "golden/test_dump_log.py",
     "zkbroker/admin/cluster_settings.py": "integration/test_min_isr.py",
     "zkbroker/admin/topic_ways.py": "integration/test_topics_by_brokers.py",

@@ -173,9 +173,13 @@ class Registration07:
         self._unsubscribe()
         self._loop.close()
         if self._session.state is SessionState.CONNECTED:
-            for topic in self._known:
-                self._remove(topic_path(topic, self._broker_id))
-            self._remove(broker_path(self._broker_id))
+            nodes = [topic_path(topic, self._broker_id) for topic in self._known]
+            for path in (*nodes, broker_path(self._broker_id)):
+                try:
+                    self._session.delete(path, missing_ok=True)
+                except RegistryError as error:
+                    # The node ends with the session anyway.
+                    logger.debug("0.7 node not removed path=%s error=%s", path, error)
 
     def _state_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
@@ -204,12 +208,12 @@ class Registration07:
             if self._known.get(topic) != partitions:
                 if topic in self._known:
                     # Consumers watch only the children: a changed number needs a new child.
-                    self._remove(topic_path(topic, self._broker_id))
+                    self._session.delete(topic_path(topic, self._broker_id), missing_ok=True)
                 self._session.ensure_path(f"{BROKER_TOPICS}/{topic}")
                 self._must_own(topic_path(topic, self._broker_id), str(partitions).encode())
                 self._known[topic] = partitions
         for topic in self._known.keys() - topics.keys():
-            self._remove(topic_path(topic, self._broker_id))
+            self._session.delete(topic_path(topic, self._broker_id), missing_ok=True)
             del self._known[topic]
         self._known_in = session_id
         # The watch fires when the node is removed.
@@ -228,12 +232,3 @@ class Registration07:
             if stat is None or stat.ephemeral_owner != self._session.session_id:
                 return False
         return True
-
-    def _remove(self, path: str) -> None:
-        try:
-            self._session.delete(path)
-        except NoNode:
-            pass
-        except RegistryError as error:
-            # The node ends with the session anyway.
-            logger.debug("0.7 node not removed path=%s error=%s", path, error)
