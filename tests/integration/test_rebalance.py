@@ -48,7 +48,7 @@ def test_rebalance_stops_commits_and_loads_in_order(zk: ZkSession, chroot: str) 
             calls.append(f"start {sorted(owned)}")
 
     first = Consumer(chroot, "g", {"t": 1}, consumer_id="g_1", listeners=[Listener()])
-    assert first.rebalancer.wait_settled(20)
+    assert first.rebalancer.settled.wait(20)
     first.member.log.clear()
     second = Consumer(chroot, "g", {"t": 1}, consumer_id="g_2")
     until(lambda: first.owned == {("t", 0)} and second.owned == {("t", 1)})
@@ -67,11 +67,11 @@ def test_change_without_new_share_causes_no_rebalance(zk: ZkSession, chroot: str
     topics.create_topic(zk, "t", {0: [1], 1: [1]})
     topics.create_topic(zk, "u", {0: [1]})
     consumer = Consumer(chroot, "g", {"t": 1})
-    assert consumer.rebalancer.wait_settled(20)
+    assert consumer.rebalancer.settled.wait(20)
     before = list(consumer.member.log)
     other = Consumer(chroot, "g", {"u": 1})
     zk.create(paths.broker(1), b"{}", ephemeral=True, parents=True)
-    assert other.rebalancer.wait_settled(20)
+    assert other.rebalancer.settled.wait(20)
     until(lambda: other.owned == {("u", 0)})
     assert consumer.member.log == before
     other.close()
@@ -101,7 +101,7 @@ def test_lost_session_drops_ownership_before_rejoin(
 def test_removed_member_registers_again(zk: ZkSession, chroot: str) -> None:
     topics.create_topic(zk, "t", {0: [1]})
     consumer = Consumer(chroot, "g", {"t": 1})
-    assert consumer.rebalancer.wait_settled(20)
+    assert consumer.rebalancer.settled.wait(20)
     zk.delete(paths.consumer("g", consumer.id))
     until(lambda: groups.members(zk, "g") == [consumer.id])
     until(lambda: settled(zk, "g", "t", 1, [consumer.id]))
@@ -114,9 +114,9 @@ def test_blocked_member_retries_until_owner_is_gone(zk: ZkSession, chroot: str) 
     consumer = Consumer(chroot, "g", {"t": 1})
     until(lambda: consumer.rebalancer.rebalances >= 3)
     assert consumer.owned == set()
-    assert not consumer.rebalancer.settled
+    assert not consumer.rebalancer.settled.is_set()
     zk.delete(paths.owner("g", "t", 1))
-    assert consumer.rebalancer.wait_settled(20)
+    assert consumer.rebalancer.settled.wait(20)
     assert len(consumer.owned) == 3
     consumer.close()
 
@@ -131,7 +131,7 @@ def test_filter_includes_later_topics(zk: ZkSession, chroot: str) -> None:
     consumer = Consumer(
         chroot, "g", {"a.*": 2}, pattern="white_list", compile_filter=compile_filter
     )
-    assert consumer.rebalancer.wait_settled(20)
+    assert consumer.rebalancer.settled.wait(20)
     assert consumer.owned == set()
     groups.register_consumer(zk, "g", "bad", groups.StreamSubscription({"[": 1}, "white_list"))
     topics.create_topic(zk, "a1", {0: [1], 1: [1]})
@@ -145,7 +145,7 @@ def test_filter_includes_later_topics(zk: ZkSession, chroot: str) -> None:
 
 def test_member_waits_for_missing_topic(zk: ZkSession, chroot: str) -> None:
     consumer = Consumer(chroot, "g", {"late": 1})
-    assert consumer.rebalancer.wait_settled(20)
+    assert consumer.rebalancer.settled.wait(20)
     zk.create(paths.topic("late"), parents=True)
     zk.set(paths.topic("late"), topics.encode_assignment({0: [1]}))
     until(lambda: consumer.owned == {("late", 0)})

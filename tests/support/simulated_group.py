@@ -248,7 +248,7 @@ class SimGroup:
 
     def settled(self) -> bool:
         live = self.live()
-        if any(not consumer.rebalancer.settled or consumer.paused for consumer in live):
+        if any(not consumer.rebalancer.settled.is_set() or consumer.paused for consumer in live):
             return False
         if any(f"/consumers/g/ids/{consumer.id}" not in self.server.nodes for consumer in live):
             return False
@@ -311,7 +311,8 @@ class SimGroup:
         wrong = {k: (owners.get(k), expected.get(k)) for k in expected.keys() | owners.keys()}
         wrong = {k: v for k, v in wrong.items() if v[0] != v[1]}
         members = [
-            f"{c.id} settled={c.rebalancer.settled} owned={len(c.owned)} state={c.session.state}"
+            f"{c.id} settled={c.rebalancer.settled.is_set()} owned={len(c.owned)} "
+            f"state={c.session.state}"
             for c in self.live()
         ]
         leaving = [c.id for c in self.consumers if c.leaving and not c.left]

@@ -97,7 +97,8 @@ class Rebalancer:
         self._random = random or random_module.Random()  # noqa: S311 - jitter, no secret
         self._wake = self._runtime.event()
         self._closing = self._runtime.event()
-        self._settled = self._runtime.event()
+        self.settled = self._runtime.event()
+        """Set while the member owns its whole share, as the group was last read."""
         # Keeps `start` and `drop` apart; nothing waits while it is held.
         self._lock = self._runtime.lock()
         self._owned: dict[PartitionKey, int] = {}
@@ -150,21 +151,13 @@ class Rebalancer:
         with self._lock:
             return dict(self._owned)
 
-    @property
-    def settled(self) -> bool:
-        """Whether the member owned its whole share when the group was last read."""
-        return self._settled.is_set()
-
-    def wait_settled(self, timeout_s: float | None = None) -> bool:
-        return self._settled.wait(timeout_s)
-
     # -- state of the session; runs in the client's task
 
     def _state_changed(self, state: SessionState) -> None:
         if state is SessionState.SUSPENDED:
             self._member.pause()
         elif state is SessionState.LOST:
-            self._settled.clear()
+            self.settled.clear()
             with self._lock:
                 self._owned = {}
                 self._running_in = None
@@ -211,9 +204,9 @@ class Rebalancer:
         with self._lock:
             unchanged = self._running_in == generation and share == self._owned
         if unchanged:
-            self._settled.set()
+            self.settled.set()
             return None
-        self._settled.clear()
+        self.settled.clear()
         self.rebalances += 1
         self._stop_and_release(generation)
         self._check(generation)
@@ -276,7 +269,7 @@ class Rebalancer:
             self.rebalances,
         )
         if not self._wake.is_set():
-            self._settled.set()
+            self.settled.set()
 
     def _await_owner(self, blocked: ClaimBlocked) -> float:
         self._blocked += 1
@@ -295,7 +288,7 @@ class Rebalancer:
         return 0.0
 
     def _leave(self) -> None:
-        self._settled.clear()
+        self.settled.clear()
         try:
             self._stop_and_release(self._session.generation)
             self._store.unregister()

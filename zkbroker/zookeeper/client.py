@@ -179,11 +179,6 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
                     raise _unknown_kazoo(f"{type(owner).__mro__[1].__name__}.{name}")
 
     @property
-    def waiting(self) -> int:
-        """How many requests wait to be sent."""
-        return len(self._queue)
-
-    @property
     def cut_off(self) -> bool:
         """Whether a server accepted a connection and closed it before the login was complete."""
         return self._gate.cut_off

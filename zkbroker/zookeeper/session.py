@@ -63,7 +63,7 @@ class ZkSession(Connection):
             # The chroot is set here and not in the address, so that it can be created first. A
             # server that requires a login refuses this first request.
             if self.exists(self.chroot or "/") is None and self.make_chroot:
-                self._make_path(self.chroot)
+                self.ensure_path(self.chroot)
             if self.chroot:
                 self._live().chroot = self.chroot
         except RegistryError:
@@ -174,7 +174,7 @@ class ZkSession(Connection):
             if not parents:
                 raise
         # One by one, since each parent has its own rights.
-        self._make_path(path.rpartition("/")[0])
+        self.ensure_path(path.rpartition("/")[0])
         return str(self._call(send, path))
 
     def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
@@ -226,7 +226,13 @@ class ZkSession(Connection):
 
     def ensure_path(self, path: str) -> None:
         """Create a persistent node and its parents if they are missing."""
-        self._make_path(path)
+        if self.exists(path) is not None:
+            return
+        parent = path.rpartition("/")[0]
+        if parent:
+            self.ensure_path(parent)
+        with contextlib.suppress(NodeExists):
+            self.create(path)
 
     def transaction(self, operations: Sequence[Operation]) -> None:
         """Make all of the operations or none.
@@ -305,12 +311,3 @@ class ZkSession(Connection):
     def _rights(self, path: str) -> Any:
         """Return the rights of a new node in the client's form; None leaves it open."""
         return kazoo_acl(acl_for(path)) if self.security.set_acl else None
-
-    def _make_path(self, path: str) -> None:
-        if self.exists(path) is not None:
-            return
-        parent = path.rpartition("/")[0]
-        if parent:
-            self._make_path(parent)
-        with contextlib.suppress(NodeExists):
-            self.create(path)

@@ -35,7 +35,7 @@ def ask(client, number):
 
 def test_queueing_a_request_never_blocks(client):
     results = [ask(client, number) for number in range(5000)]
-    assert client.waiting == 5000
+    assert len(client._queue) == 5000
     assert not any(result.ready() for result in results), "none was refused"
 
 
@@ -47,7 +47,7 @@ def test_requests_of_many_greenlets_are_queued(gevent_client):
     ]
     gevent.joinall(tasks, timeout=20)
     assert not any(ready for task in tasks for ready in task.value)
-    assert client.waiting == 2000
+    assert len(client._queue) == 2000
 
 
 def test_queue_is_sent_in_batches(client, sent):

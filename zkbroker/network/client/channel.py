@@ -8,7 +8,7 @@ the network: of several senders one writes for all, and the others leave their f
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from zkbroker.errors import AuthenticationFailed, NetworkError
 from zkbroker.network.frames import FrameError, FrameReader
@@ -16,17 +16,10 @@ from zkbroker.network.transport import Part, SocketTransport
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.forks import abandon_in_child, made_before_fork
 
+if TYPE_CHECKING:
+    from zkbroker.network.client.connection import Pending
+
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-
-
-class InFlightRequest(Protocol):
-    """A request on its way."""
-
-    correlation_id: int
-    expects_answer: bool
-
-    def finish(self, frame: memoryview | None, error: NetworkError | None) -> None:
-        """Take the answer's frame, or the error; called exactly once."""
 
 
 class Channel:
@@ -52,8 +45,8 @@ class Channel:
         self._peer = peer
         self._runtime = runtime
         self._lock = runtime.lock()
-        self._outbox: deque[tuple[Sequence[Part], InFlightRequest]] = deque()
-        self._in_flight: deque[InFlightRequest] = deque()
+        self._outbox: deque[tuple[Sequence[Part], Pending]] = deque()
+        self._in_flight: deque[Pending] = deque()
         self._writing = False
         self.error: NetworkError | None = None
         """Why the channel is closed; None while it is open."""
@@ -68,7 +61,7 @@ class Channel:
     def in_flight(self) -> int:
         return len(self._in_flight) + len(self._outbox)
 
-    def send(self, parts: Sequence[Part], entry: InFlightRequest) -> None:
+    def send(self, parts: Sequence[Part], entry: "Pending") -> None:
         """Write a request, or leave it with the sender that is writing now.
 
         Raises:
@@ -115,7 +108,7 @@ class Channel:
         self._outbox.clear()
         self._transport.close()
 
-    def _write(self, batch: list[tuple[Sequence[Part], InFlightRequest]]) -> None:
+    def _write(self, batch: "list[tuple[Sequence[Part], Pending]]") -> None:
         parts = [part for frame, _ in batch for part in frame]
         silent = [entry for _, entry in batch if not entry.expects_answer]
         try:
@@ -128,7 +121,7 @@ class Channel:
         for entry in silent:
             entry.finish(None, None)
 
-    def _finish_all(self, entries: list[InFlightRequest]) -> None:
+    def _finish_all(self, entries: "list[Pending]") -> None:
         for entry in entries:
             entry.finish(None, self.error)
 

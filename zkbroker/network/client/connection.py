@@ -136,7 +136,7 @@ class Pending:
         callback(self)
 
     def finish(self, frame: memoryview | None, error: NetworkError | None) -> None:
-        """Store the answer or the error; for the channel only."""
+        """Store the answer's frame or the error; for the channel only, which calls it once."""
         self._frame = frame
         self._error = error
         with self._connection.lock:

@@ -68,11 +68,9 @@ class TlsTransport(SocketTransport):
         return self._tls.version() or ""
 
     def readable(self) -> bool:
-        """Whether bytes have arrived, or the peer has closed; does not wait."""
         return self._tls.pending() > 0 or super().readable()
 
     def receive_into(self, view: memoryview) -> int:
-        """Wait for bytes and return how many came; 0 at the end of the stream."""
         while True:
             with self._guard:
                 count = self._decrypted(view)
@@ -81,7 +79,6 @@ class TlsTransport(SocketTransport):
             self._fill()
 
     def send(self, parts: Sequence[Part]) -> None:
-        """Send all parts in order."""
         chunk = bytearray()
         for each in parts:
             part = read_slice(each) if isinstance(each, FileSlice) else each

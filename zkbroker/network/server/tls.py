@@ -211,7 +211,6 @@ class TlsStream(HubStream):
         return principal
 
     def receive_into(self, view: memoryview) -> int:
-        """Wait for bytes and return how many came; 0 at the end of the stream."""
         if self._drained and not self._tls.pending():
             self._wait(self._read_watcher)
         count, size = 0, len(view)
@@ -238,7 +237,6 @@ class TlsStream(HubStream):
         return count
 
     def shut_down(self, how: int) -> None:
-        """Shut down one direction or both; wakes the greenlet that waits there."""
         with contextlib.suppress(OSError):
             # Below TLS: `SSLSocket.shutdown` ends TLS, and the rest would be sent unencrypted.
             socket.socket.shutdown(self._socket, how)
