@@ -162,8 +162,6 @@ class BrokerConnection:
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
         max_response_bytes: a longer answer closes the connection.
         max_in_flight: how many requests may be unanswered; `send` waits while there are as many.
-        fallback: generation to assume of a broker without ApiVersions: `0.8.2`, `0.9`, `0.10.0`,
-            or `auto` to find out.
         security: the TLS and login settings.
 
     Raises:
@@ -185,7 +183,6 @@ class BrokerConnection:
         receive_buffer_bytes: int = -1,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         max_in_flight: int = 1000,
-        fallback: str = "auto",
         security: ClientSecurity = NO_SECURITY,
     ) -> None:
         self._security = security
@@ -207,7 +204,7 @@ class BrokerConnection:
         self._correlation_ids = itertools.count(1)
         self._channel = self._open_channel()
         try:
-            self.versions = self._find_versions(fallback)
+            self.versions = self._find_versions()
         except BaseException:
             self.close()
             raise
@@ -315,7 +312,7 @@ class BrokerConnection:
         hint = "" if self._security.has_login else _ASKS_FOR_LOGIN
         return Channel(self.runtime, transport, self.address, self._max_response_bytes, hint)
 
-    def _find_versions(self, fallback: str) -> Mapping[int, tuple[int, int]]:
+    def _find_versions(self) -> Mapping[int, tuple[int, int]]:
         limit_s = min(self._connect_timeout_s, self.request_timeout_s)
         try:
             response = self.request(ApiVersionsRequest(), 0, limit_s)
@@ -323,14 +320,12 @@ class BrokerConnection:
                 return {
                     span.key: (span.min_version, span.max_version) for span in response.versions
                 }
-            self.guess = "0.10.0" if fallback == "auto" else fallback
+            self.guess = "0.10.0"
             return GUESSES[self.guess]
         except NetworkError as error:
             logger.debug("no ApiVersions broker=%s error=%s", self.address, error)
         self._channel = self._open_channel()
-        if fallback != "auto":
-            self.guess = fallback
-        elif self._answers_list_groups(limit_s):
+        if self._answers_list_groups(limit_s):
             self.guess = "0.9"
         else:
             self._channel = self._open_channel()

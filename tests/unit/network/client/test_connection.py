@@ -85,13 +85,6 @@ def test_failing_broker_is_not_taken_for_an_old_one(runtime, play):
         connect(runtime, play(lambda header, request: None))
 
 
-def test_given_fallback_is_not_probed(runtime, play):
-    broker = play(lambda header, request: None)
-    with connect(runtime, broker, fallback="0.8.2") as connection:
-        assert connection.guess == "0.8.2"
-    assert [header.api_key for header in broker.seen] == [ApiKey.API_VERSIONS]
-
-
 def test_pipelined_responses_match_their_requests(runtime, play):
     with connect(runtime, play(modern)) as connection:
         pendings = [connection.send(FindCoordinatorRequest(key=f"g{n}")) for n in range(200)]
