@@ -210,10 +210,8 @@ def add_acls(session: ZkSession, pattern: Pattern, acls: Iterable[Acl]) -> tuple
     return _update(session, pattern, lambda before: tuple(dict.fromkeys(before + wanted)))
 
 
-def remove_acls(
-    session: ZkSession, pattern: Pattern, acls: Iterable[Acl] | None = None
-) -> tuple[Acl, ...]:
-    """Remove ACLs from a pattern, or all for None, and notify the brokers if any was removed.
+def remove_acls(session: ZkSession, pattern: Pattern, acls: Iterable[Acl]) -> tuple[Acl, ...]:
+    """Remove ACLs from a pattern, and notify the brokers if any was removed.
 
     Returns:
         the ACLs of the pattern now.
@@ -221,14 +219,8 @@ def remove_acls(
     Raises:
         RegistryError: ZooKeeper does not answer, or the node is unreadable.
     """
-    unwanted = None if acls is None else frozenset(acls)
-    return _update(
-        session,
-        pattern,
-        lambda before: (
-            () if unwanted is None else tuple(each for each in before if each not in unwanted)
-        ),
-    )
+    unwanted = frozenset(acls)
+    return _update(session, pattern, lambda before: tuple(a for a in before if a not in unwanted))
 
 
 def _update(

@@ -198,8 +198,6 @@ class BrokerRegistration:
         on_registered: called after every registration, the first time in `start`, later in the
             loop's task: it registers partitions and stands for controller. If it raises
             RegistryError later, it is called again.
-        on_conflict: called from the loop's task when another broker took the id while our session
-            was lost; registration is retried.
     """
 
     def __init__(
@@ -209,13 +207,11 @@ class BrokerRegistration:
         *,
         record: SessionRecord | None = None,
         on_registered: Callable[[], object] = lambda: None,
-        on_conflict: Callable[[BrokerIdInUse], object] = lambda error: None,
     ) -> None:
         self._session = session
         self._info = info
         self._record = record
         self._on_registered = on_registered
-        self._on_conflict = on_conflict
         self._loop = OwnerLoop(
             session.runtime,
             self._check,
@@ -225,7 +221,6 @@ class BrokerRegistration:
             foreseen=(RegistryError, OSError),
             ready=session.wait_connected,
             ended=lambda: session.closed,
-            on_failure=self._failed,
         )
         self._predecessor = record.load() if record is not None else None
         self._registered_in = 0
@@ -289,7 +284,3 @@ class BrokerRegistration:
         mine = stat is not None and stat.ephemeral_owner == self._session.session_id
         if not mine or self._registered_in != self._session.session_id:
             self._register()
-
-    def _failed(self, error: Exception) -> None:
-        if isinstance(error, BrokerIdInUse):
-            self._on_conflict(error)

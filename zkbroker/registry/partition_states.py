@@ -173,7 +173,7 @@ class PartitionStates:
     def _parents(self, keys: Sequence[Key]) -> list[Operation]:
         """Return the creations of parent nodes; ZooKeeper refuses existing ones, which is fine."""
         parents: list[Operation] = [
-            Create(f"{paths.topic(topic)}/partitions") for topic in sorted({key[0] for key in keys})
+            Create(paths.partitions(topic)) for topic in sorted({key[0] for key in keys})
         ]
         if self.form is StateForm.PERSISTENT:
             parents += [Create(paths.partition(*key)) for key in keys]

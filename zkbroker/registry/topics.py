@@ -94,11 +94,10 @@ def assignments(session: ZkSession, names: Sequence[str] | None = None) -> dict[
 
     A topic that does not exist, or whose node cannot be read, is left out.
     """
-    wanted = list_topics(session) if names is None else list(names)
+    wanted = list_topics(session) if names is None else names
+    nodes = session.get_many([paths.topic(name) for name in wanted])
     found: dict[str, Assignment] = {}
-    for name, node in zip(
-        wanted, session.get_many([paths.topic(name) for name in wanted]), strict=True
-    ):
+    for name, node in zip(wanted, nodes, strict=True):
         if node is not None:
             try:
                 found[name] = decode_assignment(name, node[0])
@@ -207,7 +206,7 @@ def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
         RegistryError: ZooKeeper does not answer, or another client keeps writing below the topic.
     """
     for _ in range(_ATTEMPTS):
-        partitions = f"{paths.topic(name)}/partitions"
+        partitions = paths.partitions(name)
         below = [f"{partitions}/{number}" for number in children(session, partitions)]
         refused: list[str] = []
         for group in (

@@ -57,7 +57,7 @@ def test_changed_patterns_are_read_individually(other, watch, index, replaced):
         until(lambda p=pattern: index.acls(p) == (ALICE,))
         add_acls(other, pattern, [BOB])
         until(lambda p=pattern: index.acls(p) == (ALICE, BOB))
-        remove_acls(other, pattern)
+        remove_acls(other, pattern, [ALICE, BOB])
         until(lambda p=pattern: index.acls(p) == ())
     assert len(replaced) == 1
 
@@ -71,7 +71,7 @@ def test_all_is_read_after_outage(session, other, watch, index):
     session.reconnect()
     until(lambda: index.acls(ORDERS) == (ALICE,))
     session.expire()
-    remove_acls(other, ORDERS)
+    remove_acls(other, ORDERS, [ALICE])
     session.reconnect()
     until(lambda: index.acls(ORDERS) == ())
 

@@ -115,7 +115,7 @@ def test_acls_are_added_and_removed(session):
     assert add_acls(session, TEAM, [BOB, ALICE]) == (ALICE, BOB)
     assert read_all_acls(session) == {TEAM: (ALICE, BOB)}
     assert remove_acls(session, TEAM, [ALICE]) == (BOB,)
-    assert remove_acls(session, TEAM) == ()
+    assert remove_acls(session, TEAM, [BOB]) == ()
     assert session.exists(node_path(TEAM)) is None
     assert remove_acls(session, TEAM, [BOB]) == ()
     assert notices(session, PatternType.PREFIXED) == [encode_notice(TEAM)] * 4
@@ -139,7 +139,7 @@ def test_concurrent_acl_writes_are_merged(session, other):
 
     def removed():
         session.before = lambda: None
-        remove_acls(other, ORDERS)
+        remove_acls(other, ORDERS, [ALICE, BOB])
 
     session.before = removed
     carol = ALICE._replace(principal="User:carol")

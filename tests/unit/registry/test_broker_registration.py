@@ -104,14 +104,13 @@ def test_broker_registers_again_after_session_loss(session, tmp_path):
 def test_lost_registration_is_retried_until_id_is_taken(session, other, monkeypatch):
     monkeypatch.setattr(module, "RETRY_S", 0.01)
     session.session_timeout_ms = -1000  # no wait for the session of a predecessor
-    conflicts = []
-    kept = BrokerRegistration(session, INFO, on_conflict=conflicts.append)
+    kept = BrokerRegistration(session, INFO)
     kept.start()
     kept._predecessor = None
     other.delete(paths.broker(1))
     until(lambda: owner(session) == session.session_id)
     kept.close()
     register_broker(other, BrokerInfo(1, "10.0.0.2", 1))
-    kept = BrokerRegistration(session, INFO, on_conflict=conflicts.append)
+    kept = BrokerRegistration(session, INFO)
     with pytest.raises(BrokerIdInUse):
         kept.start()
