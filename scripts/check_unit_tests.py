@@ -154,7 +154,6 @@ TOGETHER = {
     "zkbroker/log/segments/transaction_index.py": "log/test_transactions.py",
     "zkbroker/network/server/binding.py": "network/server/test_server.py",
     "zkbroker/network/server/session.py": "network/server/test_server.py",
-    "zkbroker/network/client/channel.py": "network/client/test_connection.py",
     "zkbroker/network/client/tls.py": "network/client/test_opening.py",
     "zkbroker/protocol/codegen.py": "protocol/test_codec.py",
     "zkbroker/protocol/schema.py": "protocol/test_codec.py",

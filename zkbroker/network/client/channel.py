@@ -2,7 +2,9 @@
 
 Invariant: an entry is in `_in_flight` before the first byte of its request is written, and leaves
 it exactly once, by its answer or by the failure of the channel. No lock is held during a wait for
-the network: of several senders one writes for all, and the others leave their frames with it.
+the network: of several senders one writes for all, and the others leave their frames with it. The
+last of the reader and the writer closes the transport: the number of a closed socket may be that of
+a new one when a call enters the system.
 """
 
 import socket
@@ -48,6 +50,7 @@ class Channel:
         self._outbox: deque[tuple[Sequence[Part], Pending]] = deque()
         self._in_flight: deque[Pending] = deque()
         self._writing = False
+        self._reading = True
         self.error: NetworkError | None = None
         """Why the channel is closed; None while it is open."""
         self._hint = hint
@@ -80,9 +83,12 @@ class Channel:
                 self._outbox.clear()
                 if not batch or self.error is not None:
                     self._writing = False
+                    unused = not self._reading
                     break
                 self._in_flight.extend(entry for _, entry in batch if entry.expects_answer)
             self._write(batch)
+        if unused:
+            self._transport.close()
         self._finish_all([entry for _, entry in batch])
 
     def close(self, error: NetworkError) -> None:
@@ -145,7 +151,11 @@ class Channel:
         finally:
             # Reading has ended: no request may wait for an answer any more.
             self.close(failure(f"connection to {self._peer} lost: {reason}"))
-            self._transport.close()
+            with self._lock:
+                self._reading = False
+                unused = not self._writing
+            if unused:
+                self._transport.close()
 
     def _answer(self, frame: memoryview) -> bool:
         if len(frame) < 4:
