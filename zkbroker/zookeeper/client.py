@@ -160,7 +160,7 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
         gate: LoginGate,
         **options: Any,
     ) -> None:
-        self._gate = gate
+        self.gate = gate
         super().__init__(**options)
         self._connection = Connector(
             self,
@@ -178,13 +178,8 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
                 if not hasattr(owner, name):
                     raise _unknown_kazoo(f"{type(owner).__mro__[1].__name__}.{name}")
 
-    @property
-    def cut_off(self) -> bool:
-        """Whether a server accepted a connection and closed it before the login was complete."""
-        return self._gate.cut_off
-
     def _session_callback(self, state: Any) -> None:
-        if self._gate.passes(state):
+        if self.gate.passes(state):
             super()._session_callback(state)
 
 

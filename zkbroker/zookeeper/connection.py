@@ -119,7 +119,7 @@ class Connection:
             if self._refusal is not None:
                 raise LoginRefused(self._refusal)
             advice = "start one there, or correct zookeeper.connect"
-            if client.cut_off:
+            if client.gate.cut_off:
                 advice += "; it closes connections: is that its "
                 advice += (
                     "port for TLS (zookeeper.ssl.client.enable=true)?"
