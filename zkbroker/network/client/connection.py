@@ -325,19 +325,14 @@ class BrokerConnection:
         except NetworkError as error:
             logger.debug("no ApiVersions broker=%s error=%s", self.address, error)
         self._channel = self._open_channel()
-        if self._answers_list_groups(limit_s):
+        try:
+            self.request(ListGroupsRequest(), 0, limit_s)
             self.guess = "0.9"
-        else:
+        except NetworkError:
             self._channel = self._open_channel()
+        if self.guess is None:
             # Every old broker answers this; one that does not is shutting down.
             self.request(ListOffsetsRequest(), 0, limit_s)
             self.guess = "0.8.2"
         logger.info("assumed broker=%s generation=%s", self.address, self.guess)
         return GUESSES[self.guess]
-
-    def _answers_list_groups(self, limit_s: float) -> bool:
-        try:
-            self.request(ListGroupsRequest(), 0, limit_s)
-        except NetworkError:
-            return False
-        return True
