@@ -15,14 +15,13 @@ access to its resources, and is not overwritten. Resource types and operations o
 are skipped.
 """
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.node_json import read_json, tell_unreadable
+from zkbroker.registry.node_json import read_json, tell_unreadable, write_json
 from zkbroker.registry.optional_nodes import children, read_node
 from zkbroker.security.acl_index import UNREADABLE
 from zkbroker.security.acls import (
@@ -63,20 +62,16 @@ def node_path(pattern: Pattern) -> str:
 
 def encode_acls(acls: Iterable[Acl]) -> bytes:
     """Return the content of an ACL node, as genuine brokers write it."""
-    return _json(
+    entries = [
         {
-            "version": VERSION,
-            "acls": [
-                {
-                    "principal": acl.principal,
-                    "permissionType": acl.permission.label,
-                    "operation": acl.operation.label,
-                    "host": acl.host,
-                }
-                for acl in acls
-            ],
+            "principal": acl.principal,
+            "permissionType": acl.permission.label,
+            "operation": acl.operation.label,
+            "host": acl.host,
         }
-    )
+        for acl in acls
+    ]
+    return write_json({"version": VERSION, "acls": entries}, ascii_only=False)
 
 
 def decode_acls(data: bytes) -> tuple[Acl, ...]:
@@ -113,14 +108,13 @@ def encode_notice(pattern: Pattern) -> bytes:
     """Return the notice of a change."""
     if pattern.pattern_type is PatternType.LITERAL:
         return f"{pattern.type.label}:{pattern.name}".encode()
-    return _json(
-        {
-            "version": VERSION,
-            "resourceType": pattern.type.label,
-            "name": pattern.name,
-            "patternType": pattern.pattern_type.name,
-        }
-    )
+    note = {
+        "version": VERSION,
+        "resourceType": pattern.type.label,
+        "name": pattern.name,
+        "patternType": pattern.pattern_type.name,
+    }
+    return write_json(note, ascii_only=False)
 
 
 def decode_notice(form: PatternType, data: bytes) -> Pattern | None:
@@ -145,10 +139,6 @@ def decode_notice(form: PatternType, data: bytes) -> Pattern | None:
         raise ValueError(f"no notice: {data!r:.200}")
     known = _TYPES.get(kind.lower())
     return None if known is None else Pattern(known, name, pattern_type)
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def ensure_acl_tree(session: ZkSession) -> None:

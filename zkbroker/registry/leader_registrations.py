@@ -51,17 +51,14 @@ class LeaderRegistrations:
         Raises:
             RegistryError: ZooKeeper does not answer, or the nodes change all the time.
         """
-        left, refused = dict(decisions), set()
+        left = dict(decisions)
+        refused: set[PartitionKey] = set()
         for key in left:
             # Another broker may have led in the meantime: read the node again.
             self.forget(key)
-        attempts = 0
-        while left:
-            if attempts == ATTEMPTS:
-                raise RegistryError(
-                    f"leaders of {len(left)} partitions are not registered: their nodes change"
-                )
-            attempts += 1
+        for _ in range(ATTEMPTS):
+            if not left:
+                break
             operations = self.operations({key: each.to_json() for key, each in left.items()})
             answers = self._session.transactions(
                 [[Check(paths.partition(*k), left[k].zk_version), *operations[k]] for k in left]
@@ -75,6 +72,10 @@ class LeaderRegistrations:
                 else:
                     continue  # an earlier registration appeared or vanished: try again
                 del left[key]
+        if left:
+            raise RegistryError(
+                f"leaders of {len(left)} partitions are not registered: their nodes change"
+            )
         return refused
 
     def operations(

@@ -37,9 +37,9 @@ def _finite(text: str) -> float:
     return number
 
 
-def write_json(value: object) -> bytes:
-    """Return the JSON of a node: without blanks, as genuine brokers write it; escaped to ASCII."""
-    return json.dumps(value, separators=(",", ":")).encode()
+def write_json(value: object, *, ascii_only: bool = True) -> bytes:
+    """Return the JSON of a node: without blanks, as genuine brokers write it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=ascii_only).encode()
 
 
 def int32(value: Any) -> int:

@@ -9,7 +9,8 @@ that no change is missed if it dies in between.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from zkbroker.registry import paths
 from zkbroker.registry.controller_writes import controller_transactions
@@ -20,6 +21,8 @@ from zkbroker.zookeeper.nodes import Delete, Settable
 from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOG_DIR_FAILED = 1
 _OF_A_NOTE = 2000
@@ -45,29 +48,18 @@ def isr_changes(
     session: ZkSession, watch: Settable | None = None
 ) -> tuple[list[str], dict[Key, None]]:
     """Return the paths of the notes about ISRs, and the partitions that they name."""
-    found: dict[Key, None] = {}
-    nodes = _notes(session, paths.ISR_CHANGES, watch)
-    for path, data in nodes:
-        try:
-            for each in read_json(data)["partitions"]:
-                found[str(each["topic"]), int32(each["partition"])] = None
-        except (ValueError, TypeError, KeyError) as error:
-            logger.warning("note unreadable path=%s error=%s", path, error)
-    return [path for path, _ in nodes], found
+
+    def named(note: Any) -> Iterable[Key]:
+        return ((str(each["topic"]), int32(each["partition"])) for each in note["partitions"])
+
+    return _notes(session, paths.ISR_CHANGES, watch, named)
 
 
 def log_dir_failures(
     session: ZkSession, watch: Settable | None = None
 ) -> tuple[list[str], dict[int, None]]:
     """Return the paths of the notes about log directories, and the brokers that they name."""
-    found: dict[int, None] = {}
-    nodes = _notes(session, paths.LOG_DIR_EVENTS, watch)
-    for path, data in nodes:
-        try:
-            found[int32(read_json(data)["broker"])] = None
-        except (ValueError, TypeError, KeyError) as error:
-            logger.warning("note unreadable path=%s error=%s", path, error)
-    return [path for path, _ in nodes], found
+    return _notes(session, paths.LOG_DIR_EVENTS, watch, lambda note: [int32(note["broker"])])
 
 
 def remove_notes(session: ZkSession, notes: Sequence[str], epoch_version: int) -> None:
@@ -79,7 +71,18 @@ def remove_notes(session: ZkSession, notes: Sequence[str], epoch_version: int) -
     controller_transactions(session, [Delete(path) for path in notes], epoch_version)
 
 
-def _notes(session: ZkSession, parent: str, watch: Settable | None) -> list[tuple[str, bytes]]:
+def _notes(
+    session: ZkSession, parent: str, watch: Settable | None, named: Callable[[Any], Iterable[T]]
+) -> tuple[list[str], dict[T, None]]:
+    """Return the paths of all notes, and what they name, as far as they can be read."""
     found = [f"{parent}/{name}" for name in children(session, parent, watch)]
-    nodes = session.get_many(found)
-    return [(path, node[0]) for path, node in zip(found, nodes, strict=True) if node is not None]
+    nodes = zip(found, session.get_many(found), strict=True)
+    notes = {path: node[0] for path, node in nodes if node is not None}
+    subjects: dict[T, None] = {}
+    for path, data in notes.items():
+        try:
+            for each in named(read_json(data)):
+                subjects[each] = None
+        except (ValueError, TypeError, KeyError) as error:
+            logger.warning("note unreadable path=%s error=%s", path, error)
+    return list(notes), subjects
