@@ -125,6 +125,7 @@ def node_stat(stat: Any) -> NodeStat:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class Watcher:
     """The client's form of a watch; it only sets its target.
 
@@ -132,19 +133,10 @@ class Watcher:
     client instead of one for each read.
     """
 
-    __slots__ = ("_watch",)
-
-    def __init__(self, watch: Settable) -> None:
-        self._watch = watch
+    watch: Settable
 
     def __call__(self, _event: object) -> None:
-        self._watch.set()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Watcher) and other._watch == self._watch
-
-    def __hash__(self) -> int:
-        return hash(self._watch)
+        self.watch.set()
 
 
 def watcher(watch: Settable | None) -> Watcher | None:

@@ -12,6 +12,7 @@ good. After `close` has returned, the callback is not called again.
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from zkbroker.errors import RegistryError
@@ -26,6 +27,7 @@ RETRY_S = 0.2
 View = TypeVar("View")
 
 
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A watch with a key; equal to another one with the same key and function.
 
@@ -34,20 +36,11 @@ class Mark:
         key: names the watched node.
     """
 
-    __slots__ = ("_key", "_mark")
-
-    def __init__(self, mark: Callable[[Any], None], key: object) -> None:
-        self._mark = mark
-        self._key = key
+    mark: Callable[[Any], None]
+    key: object
 
     def set(self) -> None:
-        self._mark(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mark) and other._mark == self._mark and other._key == self._key
-
-    def __hash__(self) -> int:
-        return hash((self._mark, self._key))
+        self.mark(self.key)
 
 
 class WatchLoop(Generic[View]):
