@@ -75,6 +75,23 @@ def test_internal_topics_are_always_created(handler, created, services):
     assert created == ["__consumer_offsets"]
 
 
+def test_topic_that_is_deleted_while_all_are_listed_is_not_created_again(
+    handler, created, services
+):
+    assignments = services.view.topics.assignments
+    assignments.update({"a": {}, "b": {}})
+    services.view.assignment = assignments.get
+
+    def deleting(names):
+        for name in names:
+            yield name
+            assignments.pop("b", None)
+
+    context = SimpleNamespace(api_version=4, listener="PLAINTEXT", paced=deleting)
+    answer = handler(MetadataRequest(topics=None, allow_auto_topic_creation=True), context)
+    assert ([each.topic for each in answer.topics], created) == (["a"], [])
+
+
 LISTENING = {
     1: BrokerInfo(id=1, host="a", port=1, endpoints=("IN://a:1", "OUT://a:2")),
     2: BrokerInfo(id=2, host="b", port=1, endpoints=("IN://b:1",)),

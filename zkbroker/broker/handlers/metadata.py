@@ -63,8 +63,9 @@ class MetadataHandler:
 
     def __call__(self, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
         view = self._services.view
-        names = request.topics
-        if names is None or (context.api_version == 0 and not names):
+        names = request.topics or []
+        every = request.topics is None or (context.api_version == 0 and not names)
+        if every:
             names = sorted(view.topics.assignments)
         self._await_decisions(names, context)
         controller = self._services.controller_id()
@@ -84,6 +85,8 @@ class MetadataHandler:
                     create_until=create_until if request.allow_auto_topic_creation else None,
                 )
                 for name in context.paced(dict.fromkeys(names))
+                # A topic that was deleted since the names were listed must not be created again.
+                if not every or name in view.topics.assignments
             ],
         )
 
