@@ -264,15 +264,14 @@ class OffsetsHandlers:
     def _fetch_from_zookeeper(
         self, group: str, topics: list[OffsetFetchRequestTopic]
     ) -> OffsetFetchResponse:
-        keys = [(topic.topic, number) for topic in topics for number in topic.partitions]
         try:
             if not _can_be_node(group):
                 raise ProtocolError(code=ErrorCode.INVALID_GROUP_ID)
-            found = read_offsets(
-                self._services.session,
-                group,
-                [key for key in keys if key[1] in self._partitions(key[0])],
-            )
+            keys: list[Key] = []
+            for topic in topics:
+                known = self._partitions(topic.topic)
+                keys += [(topic.topic, number) for number in topic.partitions if number in known]
+            found = read_offsets(self._services.session, group, keys)
         except ProtocolError as error:
             return OffsetFetchResponse(topics=_failed(topics, error.code))
 

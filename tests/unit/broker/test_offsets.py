@@ -1,0 +1,29 @@
+"""OffsetFetch v0: which topics are looked up in ZooKeeper."""
+
+from types import SimpleNamespace
+
+from tests.support.handler_services import handler_context
+from zkbroker.broker.handlers import offsets
+from zkbroker.broker.handlers.offsets import OffsetsHandlers
+from zkbroker.protocol.messages import OffsetFetchRequest
+from zkbroker.protocol.messages.offsets import OffsetFetchRequestTopic
+
+
+def test_a_topic_that_the_view_does_not_have_is_read_once(monkeypatch):
+    reads = []
+
+    def read_assignment(session, topic):
+        reads.append(topic)
+        return {0: (1,), 1: (1,)}
+
+    monkeypatch.setattr(offsets, "read_assignment", read_assignment)
+    monkeypatch.setattr(
+        offsets, "read_offsets", lambda session, group, keys: {key: (7, None) for key in keys}
+    )
+    topics = SimpleNamespace(deleting=frozenset())
+    view = SimpleNamespace(topics=topics, assignment=lambda topic: None)
+    services = SimpleNamespace(view=view, session=None)
+    request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0, 1, 2])])
+    answer = OffsetsHandlers(services, None, None).offset_fetch(request, handler_context(0))
+    found = [(each.partition, each.offset, each.error_code) for each in answer.topics[0].partitions]
+    assert (found, reads) == ([(0, 7, 0), (1, 7, 0), (2, -1, 3)], ["t"])
