@@ -6,6 +6,7 @@ defect: it is logged with its traceback and becomes UNKNOWN_SERVER_ERROR.
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from zkbroker.errors import (
     ClientError,
@@ -69,3 +70,9 @@ def error_message(error: Exception) -> str:
     if len(text) <= _MAX_MESSAGE_CHARS:
         return text
     return f"{text[:_MAX_MESSAGE_CHARS]} ... ({len(text)} characters)"
+
+
+def set_error(answer: Any, error: Exception) -> None:
+    """Set the code and the text of an exception in an answer, or in one item of it."""
+    answer.error_code = error_code(error)
+    answer.error_message = error_message(error)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from zkbroker.broker.context import RequestContext
-from zkbroker.broker.errors import error_code, error_message
+from zkbroker.broker.errors import set_error
 from zkbroker.broker.pacing import paced
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.protocol import ApiKey
@@ -133,19 +133,15 @@ class AclsHandlers:
                 pattern, acl = self._binding(creation)
                 wanted.setdefault(pattern, []).append((acl, answer))
             except ProtocolError as error:
-                answer.error_code, answer.error_message = error.code, error_message(error)
+                set_error(answer, error)
             context.pace()
 
-        def write(pattern: Pattern) -> Exception | None:
-            return self._write(
-                lambda: add_acls(self._session, pattern, [acl for acl, _ in wanted[pattern]])
-            )
+        def write(pattern: Pattern) -> None:
+            add_acls(self._session, pattern, [acl for acl, _ in wanted[pattern]])
 
         for pattern, failure in self._write_each(list(wanted), write, context).items():
-            if failure is not None:
-                for _, answer in wanted[pattern]:
-                    answer.error_code = error_code(failure)
-                    answer.error_message = error_message(failure)
+            for _, answer in wanted[pattern]:
+                set_error(answer, failure)
         return CreateAclsResponse(results=answers)
 
     def delete(self, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
@@ -163,47 +159,41 @@ class AclsHandlers:
                     acls.setdefault(binding.acl, []).append(deleted)
                     context.pace()
             except ProtocolError as error:
-                answer.error_code, answer.error_message = error.code, str(error)
+                set_error(answer, error)
 
-        def write(pattern: Pattern) -> Exception | None:
-            return self._write(lambda: remove_acls(self._session, pattern, chosen[pattern]))
+        def write(pattern: Pattern) -> None:
+            remove_acls(self._session, pattern, chosen[pattern])
 
         for pattern, failure in self._write_each(list(chosen), write, context).items():
-            if failure is not None:
-                for deleted in (each for many in chosen[pattern].values() for each in many):
-                    deleted.error_code = error_code(failure)
-                    deleted.error_message = error_message(failure)
+            for deleted in (each for many in chosen[pattern].values() for each in many):
+                set_error(deleted, failure)
         return DeleteAclsResponse(results=answers)
 
     def _write_each(
         self,
         patterns: list[Pattern],
-        write: Callable[[Pattern], Exception | None],
+        write: Callable[[Pattern], object],
         context: RequestContext,
-    ) -> dict[Pattern, Exception | None]:
-        """Write patterns, and make this broker read them again; returns the error of each."""
-        found: dict[Pattern, Exception | None] = {}
+    ) -> dict[Pattern, ZkbrokerError]:
+        """Write patterns, and make this broker read them again; returns the errors."""
+        failures: dict[Pattern, ZkbrokerError] = {}
         until = time.monotonic() + WRITE_WITHIN_S
         with context.park(lambda: None):
             for pattern in paced(patterns):
                 if time.monotonic() > until:
-                    found[pattern] = ProtocolError(
+                    failures[pattern] = ProtocolError(
                         f"one request writes ACLs for at most {WRITE_WITHIN_S:g} s: send the rest "
                         "in another one",
                         code=ErrorCode.REQUEST_TIMED_OUT,
                     )
-                else:
-                    found[pattern] = write(pattern)
+                    continue
+                try:
+                    write(pattern)
+                except ZkbrokerError as error:
+                    failures[pattern] = error
             if patterns:
                 self._watch.reread(patterns)
-        return found
-
-    def _write(self, change: Callable[[], object]) -> Exception | None:
-        try:
-            change()
-        except ZkbrokerError as error:
-            return error
-        return None
+        return failures
 
     def _binding(self, creation: AclCreation) -> Binding:
         try:

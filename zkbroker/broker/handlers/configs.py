@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dynamic_config import allowed_settings
-from zkbroker.broker.errors import error_code, error_message
+from zkbroker.broker.errors import set_error
 from zkbroker.broker.services import BrokerServices
 from zkbroker.config.broker_keys import (
     BROKER_NAMES,
@@ -94,8 +94,7 @@ class ConfigsHandlers:
             else:
                 entries = _entries_of_all(layers)
         except ZkbrokerError as error:
-            answer.error_code = error_code(error)
-            answer.error_message = error_message(error)
+            set_error(answer, error)
             return answer
         wanted = None if resource.config_names is None else set(resource.config_names)
         answer.entries = [entry for entry in entries if wanted is None or entry.name in wanted]
@@ -148,8 +147,7 @@ class ConfigsHandlers:
                 own = self._is_own(resource.resource_type, resource.resource_name)
                 self._alter_broker(settings, own=own, validate_only=validate_only)
         except ZkbrokerError as error:
-            answer.error_code = error_code(error)
-            answer.error_message = error_message(error)
+            set_error(answer, error)
         return answer
 
     def _alter_broker(self, settings: Mapping[str, str], *, own: bool, validate_only: bool) -> None:

@@ -6,11 +6,11 @@ time-out, until this broker's view shows the changes.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from zkbroker.broker.context import RequestContext
-from zkbroker.broker.errors import error_code, error_message
+from zkbroker.broker.errors import error_code, set_error
 from zkbroker.broker.handlers.configs import given_settings
 from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError, ZkbrokerError
@@ -52,17 +52,6 @@ _DELETION_DISABLED_SINCE = 3
 Answer = TypeVar("Answer", CreatedTopic, DeletedTopic, CreatedPartitions)
 
 
-class _Named:
-    """The topics of a request, each of which may be named only once."""
-
-    def __init__(self, topics: Iterable[str]) -> None:
-        self._times = Counter(topics)
-
-    def check(self, topic: str) -> None:
-        if self._times[topic] > 1:
-            raise ProtocolError("Duplicate topic in the request.", code=ErrorCode.INVALID_REQUEST)
-
-
 class TopicsHandlers:
     """Handles the APIs that change topics."""
 
@@ -72,20 +61,7 @@ class TopicsHandlers:
     def create_topics(
         self, request: CreateTopicsRequest, context: RequestContext
     ) -> CreateTopicsResponse:
-        named = _Named(topic.topic for topic in request.topics)
-        answers: list[CreatedTopic] = []
-        created: list[CreatedTopic] = []
-        for topic in context.paced({topic.topic: topic for topic in request.topics}.values()):
-            answer = CreatedTopic(topic.topic)
-            answers.append(answer)
-            try:
-                named.check(topic.topic)
-                self._create(topic, validate_only=request.validate_only)
-            except ZkbrokerError as error:
-                _fail(answer, error)
-            else:
-                if not request.validate_only:
-                    created.append(answer)
+        answers, created = _each_once(request, CreatedTopic, self._create, context)
         view = self._services.view
         self._wait(context, request.timeout_ms, created, lambda answer: view.led(answer.topic))
         return CreateTopicsResponse(topics=answers)
@@ -109,32 +85,19 @@ class TopicsHandlers:
                 ):
                     code = ErrorCode.INVALID_REQUEST
                 answer.error_code = code
-        assignments = self._services.view
+        view = self._services.view
         self._wait(
             context,
             request.timeout_ms,
             deleted,
-            lambda answer: answer.topic not in assignments.topics.assignments,
+            lambda answer: answer.topic not in view.topics.assignments,
         )
         return DeleteTopicsResponse(topics=answers)
 
     def create_partitions(
         self, request: CreatePartitionsRequest, context: RequestContext
     ) -> CreatePartitionsResponse:
-        named = _Named(topic.topic for topic in request.topics)
-        answers: list[CreatedPartitions] = []
-        grown: list[CreatedPartitions] = []
-        for topic in context.paced({topic.topic: topic for topic in request.topics}.values()):
-            answer = CreatedPartitions(topic.topic)
-            answers.append(answer)
-            try:
-                named.check(topic.topic)
-                self._grow(topic, validate_only=request.validate_only)
-            except ZkbrokerError as error:
-                _fail(answer, error)
-            else:
-                if not request.validate_only:
-                    grown.append(answer)
+        answers, grown = _each_once(request, CreatedPartitions, self._grow, context)
         totals = {topic.topic: topic.count for topic in request.topics}
         view = self._services.view
 
@@ -188,7 +151,7 @@ class TopicsHandlers:
         level = self._services.config.inter_broker_protocol
         return INTER_BROKER_VERSIONS[level][ApiKey.FETCH] >= _SAYS_LOG_START_SINCE
 
-    def _create(self, topic: NewTopic, *, validate_only: bool) -> None:
+    def _create(self, topic: NewTopic, validate_only: bool) -> None:
         settings = given_settings(topic.configs)
         assignment = {item.partition: tuple(item.broker_ids) for item in topic.assignments}
         if len(assignment) != len(topic.assignments):
@@ -204,7 +167,7 @@ class TopicsHandlers:
             validate_only=validate_only,
         )
 
-    def _grow(self, topic: NewPartitions, *, validate_only: bool) -> None:
+    def _grow(self, topic: NewPartitions, validate_only: bool) -> None:
         given = topic.assignments
         if topic.topic in self._services.view.topics.deleting:
             raise InvalidTopic("The topic is queued for deletion.")
@@ -259,6 +222,38 @@ class TopicsHandlers:
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
-def _fail(answer: CreatedTopic | CreatedPartitions, error: ZkbrokerError) -> None:
-    answer.error_code = error_code(error)
-    answer.error_message = error_message(error)
+def _each_once(
+    request: CreateTopicsRequest | CreatePartitionsRequest,
+    new_answer: Callable[[str], Answer],
+    change: Callable[[Any, bool], None],
+    context: RequestContext,
+) -> tuple[list[Answer], list[Answer]]:
+    """Make a change for each topic of a request, which may name a topic only once.
+
+    Args:
+        request: its topics, and whether to make no change but check everything.
+        new_answer: makes the answer for a topic.
+        change: makes the change.
+        context: of the request.
+
+    Returns:
+        The answers, and those of them whose topic was changed.
+    """
+    times = Counter(topic.topic for topic in request.topics)
+    answers: list[Answer] = []
+    changed: list[Answer] = []
+    for topic in context.paced({topic.topic: topic for topic in request.topics}.values()):
+        answer = new_answer(topic.topic)
+        answers.append(answer)
+        try:
+            if times[topic.topic] > 1:
+                raise ProtocolError(
+                    "Duplicate topic in the request.", code=ErrorCode.INVALID_REQUEST
+                )
+            change(topic, request.validate_only)
+        except ZkbrokerError as error:
+            set_error(answer, error)
+        else:
+            if not request.validate_only:
+                changed.append(answer)
+    return answers, changed
