@@ -127,9 +127,7 @@ class GroupHandlers:
         number = key_partition(request.key, len(assignment))
         leader, _ = view.leader(topic, number)
         broker = None if leader == NO_LEADER else view.brokers.get(leader)
-        if broker is None:
-            return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        described = described_broker(broker, context.listener)
+        described = None if broker is None else described_broker(broker, context.listener)
         if described is None:
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(

@@ -69,7 +69,7 @@ class OffsetsHandlers:
         self,
         services: BrokerServices,
         coordinator: GroupCoordinator,
-        verify: Verify | None = None,
+        verify: Verify,
     ) -> None:
         self._services = services
         self._coordinator = coordinator
@@ -159,8 +159,6 @@ class OffsetsHandlers:
 
     def _verified(self, request: TxnOffsetCommitRequest, number: int, park: Park) -> ErrorCode:
         """Ask whether a partition of `__consumer_offsets` is part of the transaction."""
-        if self._verify is None:
-            return ErrorCode.NONE
         try:
             self._verify(
                 request.transactional_id,

@@ -1,7 +1,7 @@
 """The transaction APIs: requests of producers to their coordinator, and between brokers."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
@@ -28,6 +28,7 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.transactions import (
     TxnPartitionError,
     TxnTopicErrors,
+    TxnTopicPartitions,
 )
 from zkbroker.protocol.messages.verify_transaction import VerificationResult
 from zkbroker.protocol.messages.write_txn_markers import TxnMarker, TxnMarkerResult
@@ -114,16 +115,7 @@ class TransactionHandlers:
             )
             codes = dict.fromkeys(wanted, error)
         return AddPartitionsToTxnResponse(
-            topics=[
-                TxnTopicErrors(
-                    topic.topic,
-                    [
-                        TxnPartitionError(number, codes[topic.topic, number])
-                        for number in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
+            topics=[_errors(topic, codes) for topic in request.topics]
         )
 
     def _check(self, key: Key) -> ErrorCode:
@@ -246,21 +238,18 @@ class MarkerHandler:
         return WriteTxnMarkersResponse(
             [
                 TxnMarkerResult(
-                    marker.producer_id,
-                    [
-                        TxnTopicErrors(
-                            topic.topic,
-                            [
-                                TxnPartitionError(number, found[topic.topic, number])
-                                for number in topic.partitions
-                            ],
-                        )
-                        for topic in marker.topics
-                    ],
+                    marker.producer_id, [_errors(topic, found) for topic in marker.topics]
                 )
                 for marker, found in paced(list(zip(request.markers, codes, strict=True)))
             ]
         )
+
+
+def _errors(topic: TxnTopicPartitions, codes: Mapping[Key, ErrorCode]) -> TxnTopicErrors:
+    return TxnTopicErrors(
+        topic.topic,
+        [TxnPartitionError(number, codes[topic.topic, number]) for number in topic.partitions],
+    )
 
 
 def _lost(appended: Unacknowledged) -> ZkbrokerError | None:
