@@ -126,7 +126,7 @@ class Dispatcher:
             name = session.principal.name
             state.limits = self.throttling.limits(state.limits, name, client_id)
             meter = self.throttling.plain_meter(
-                state.limits, session, state.counts, plain, len(frame)
+                state.limits, session.mute, state.counts, plain, len(frame)
             )
             if meter is not None:
                 if meter.throttle_ms:
@@ -214,7 +214,7 @@ class Dispatcher:
         if self.throttling is not None:
             limits = self.throttling.limits(state.limits, context.principal.name, header.client_id)
             state.limits = limits
-            meter = self.throttling.meter(limits, session, state.counts, request, len(frame))
+            meter = self.throttling.meter(limits, session.mute, state.counts, request, len(frame))
         try:
             response = None if meter is None else meter.refuse(request, header.api_version)
             if response is None:

@@ -6,8 +6,8 @@ the old one.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
+from zkbroker.broker.dispatcher import Dispatcher
 from zkbroker.broker.quotas.client_quotas import ClientQuotas, QuotaWindows
 from zkbroker.broker.quotas.table import QuotaKind, QuotaTable
 from zkbroker.broker.quotas.throttling import Throttling
@@ -16,12 +16,6 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.broker_options.quotas import NO_QUOTA
 from zkbroker.registry.user_configs import UserConfigs
 from zkbroker.runtime import Runtime
-
-
-class Throttled(Protocol):
-    """The part that throttles; see `Dispatcher`."""
-
-    throttling: Throttling | None
 
 
 def default_quotas(config: BrokerConfig) -> dict[QuotaKind, float]:
@@ -34,7 +28,7 @@ def default_quotas(config: BrokerConfig) -> dict[QuotaKind, float]:
 
 
 def enforce_quotas(
-    dispatcher: Throttled,
+    dispatcher: Dispatcher,
     config: BrokerConfig,
     users: UserSettings,
     runtime: Runtime,

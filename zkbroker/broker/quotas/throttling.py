@@ -18,8 +18,10 @@ quota of request time.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
+from zkbroker.broker.clients import ClientCounts
 from zkbroker.broker.quotas.client_quotas import ClientLimits, ClientQuotas
 from zkbroker.broker.quotas.table import QuotaKind
 from zkbroker.network.server.muting import Mute
@@ -43,64 +45,38 @@ _LIMITED_SINCE = 3
 """The version of Fetch from which on a request limits its answer, but for the first batch."""
 
 
-class Muted(Protocol):
-    """A connection that can be muted; see `Session`."""
-
-    mute: Mute
-
-
-class Counted(Protocol):
-    """Counts the throttling of a client; see `ClientCounts`."""
-
-    throttled: int
-    throttled_ms: int
-
-
+@dataclass(slots=True, eq=False)
 class Meter:
-    """One request of a client with quotas, from its arrival to its answer."""
+    """One request of a client with quotas, from its arrival to its answer.
 
-    __slots__ = (
-        "_counts",
-        "_fetch",
-        "_limits",
-        "_quotas",
-        "_session",
-        "_size",
-        "_timed",
-        "_write",
-        "exempt",
-    )
+    Args:
+        quotas: the rates of clients.
+        limits: the quotas of this client.
+        mute: of its connection.
+        counts: of its client id.
+        size: bytes of the request.
+        fetch: whether it is a consumer's fetch.
+        write: whether it is a produce.
+        timed: whether its time is counted.
+        exempt: whether brokers send each other such requests, which are then not counted.
+    """
 
-    def __init__(
-        self,
-        quotas: ClientQuotas,
-        limits: ClientLimits,
-        session: Muted,
-        counts: Counted,
-        size: int,
-        *,
-        fetch: bool,
-        write: bool,
-        timed: bool,
-        exempt: bool = False,
-    ) -> None:
-        self.exempt = exempt
-        """Whether brokers send each other such requests, which are then not counted."""
-        self._quotas = quotas
-        self._limits = limits
-        self._session = session
-        self._counts = counts
-        self._size = size
-        self._fetch = fetch and not exempt
-        self._write = write
-        self._timed = timed
+    quotas: ClientQuotas
+    limits: ClientLimits
+    mute: Mute
+    counts: ClientCounts
+    size: int
+    fetch: bool
+    write: bool
+    timed: bool
+    exempt: bool
 
     @property
     def throttle_ms(self) -> int:
         """For how long a fetch stays above its quota; 0 for one that is to be served."""
-        if not self._fetch:
+        if not self.fetch:
             return 0
-        quotas, limits = self._quotas, self._limits
+        quotas, limits = self.quotas, self.limits
         return max(
             quotas.throttle_ms(limits, QuotaKind.FETCH),
             quotas.throttle_ms(limits, QuotaKind.REQUEST),
@@ -108,13 +84,13 @@ class Meter:
 
     def refuse(self, request: Any, api_version: int) -> FetchResponse | None:
         """Return the empty answer to a fetch above its quota; limit any other fetch."""
-        if not self._fetch:
+        if not self.fetch:
             return None
         throttle_ms = self.throttle_ms
         if throttle_ms:
             self._mute(throttle_ms)
             # The empty answer is neither timed nor counted.
-            self._timed = self._fetch = False
+            self.timed = self.fetch = False
             return FetchResponse(throttle_time_ms=throttle_ms)
         request.min_bytes, request.max_bytes = self._bounds(
             api_version, request.min_bytes, request.max_bytes
@@ -123,7 +99,7 @@ class Meter:
 
     def bounded(self, request: PlainProduce | PlainFetch) -> PlainProduce | PlainFetch:
         """Return a plain request; a fetch is limited to its quota."""
-        if not self._fetch:
+        if not self.fetch:
             return request
         fetch = cast("PlainFetch", request)
         bounds = self._bounds(fetch[1], fetch[6], fetch[7])
@@ -131,7 +107,7 @@ class Meter:
 
     def _bounds(self, api_version: int, min_bytes: int, max_bytes: int) -> tuple[int, int]:
         if api_version >= _LIMITED_SINCE:
-            allowance = self._quotas.allowance(self._limits, QuotaKind.FETCH)
+            allowance = self.quotas.allowance(self.limits, QuotaKind.FETCH)
             if allowance is not None:
                 max_bytes = min(max_bytes, max(1, int(allowance)))
                 # A fetch must not wait for more bytes than it may have.
@@ -155,26 +131,26 @@ class Meter:
         Args:
             used_ms: its time in the handler, in milliseconds.
         """
-        quotas, limits, throttle_ms = self._quotas, self._limits, 0
-        if self._timed:
+        quotas, limits, throttle_ms = self.quotas, self.limits, 0
+        if self.timed:
             throttle_ms = quotas.record(limits, QuotaKind.REQUEST, used_ms)
-        if self._write:
-            throttle_ms = max(throttle_ms, quotas.record(limits, QuotaKind.PRODUCE, self._size))
+        if self.write:
+            throttle_ms = max(throttle_ms, quotas.record(limits, QuotaKind.PRODUCE, self.size))
         # A served fetch gets its full answer: the next one is throttled.
-        if not throttle_ms or self._fetch:
+        if not throttle_ms or self.fetch:
             return 0
         self._mute(throttle_ms)
         return throttle_ms
 
     def answered(self, parts: Sequence[Part]) -> None:
         """Count the bytes of an answer to a fetch."""
-        if self._fetch:
-            self._quotas.record(self._limits, QuotaKind.FETCH, sum(map(len, parts)))
+        if self.fetch:
+            self.quotas.record(self.limits, QuotaKind.FETCH, sum(map(len, parts)))
 
     def _mute(self, throttle_ms: int) -> None:
-        self._session.mute.seconds = throttle_ms / 1000
-        self._counts.throttled += 1
-        self._counts.throttled_ms += throttle_ms
+        self.mute.seconds = throttle_ms / 1000
+        self.counts.throttled += 1
+        self.counts.throttled_ms += throttle_ms
 
 
 class Throttling:
@@ -197,26 +173,27 @@ class Throttling:
         return quotas.limits(user, client or "")
 
     def meter(
-        self, limits: ClientLimits, session: Muted, counts: Counted, request: Any, size: int
+        self, limits: ClientLimits, mute: Mute, counts: ClientCounts, request: Any, size: int
     ) -> Meter | None:
         """Return the meter of a request; None if no quota applies to it."""
         key = request.api_key
         if not limits.found:
             return None
         write = key is ApiKey.PRODUCE
+        exempt = key in EXEMPT or (key in _OF_REPLICAS and request.replica_id >= 0)
         return Meter(
-            *(self._quotas, limits, session, counts, size),
-            fetch=key is ApiKey.FETCH,
+            *(self._quotas, limits, mute, counts, size),
+            fetch=key is ApiKey.FETCH and not exempt,
             write=write,
             timed=not (write and request.acks == 0),
-            exempt=key in EXEMPT or (key in _OF_REPLICAS and request.replica_id >= 0),
+            exempt=exempt,
         )
 
     def plain_meter(
         self,
         limits: ClientLimits,
-        session: Muted,
-        counts: Counted,
+        mute: Mute,
+        counts: ClientCounts,
         request: PlainProduce | PlainFetch,
         size: int,
     ) -> Meter | None:
@@ -224,12 +201,13 @@ class Throttling:
         if not limits.found:
             return None
         write = request[0] == ApiKey.PRODUCE
+        exempt = not write and request[4] >= 0  # type: ignore[operator]
         return Meter(
-            *(self._quotas, limits, session, counts, size),
-            fetch=not write,
+            *(self._quotas, limits, mute, counts, size),
+            fetch=not (write or exempt),
             write=write,
             timed=not (write and request[5] == 0),
-            exempt=not write and request[4] >= 0,  # type: ignore[operator]
+            exempt=exempt,
         )
 
 

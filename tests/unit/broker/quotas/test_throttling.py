@@ -34,7 +34,7 @@ class ThrottledClient:
         self.counts = ClientCounts()
 
     def meter(self, request, size=0):
-        return self.throttling.meter(self.limits, self.session, self.counts, request, size)
+        return self.throttling.meter(self.limits, self.session.mute, self.counts, request, size)
 
     def handle(self, request, response, size=0, took_ms=0.0):
         """Handle a request that is not refused; return its throttle time and the muted seconds."""
