@@ -99,7 +99,7 @@ class PlainBroker:
         }
         served = handlers
         if permissions is not None:
-            served = guarded(handlers, permissions, SimpleNamespace())  # type: ignore[arg-type]
+            served = guarded(handlers, permissions, lambda topic: False)
         self.dispatcher = Dispatcher(served, self.metrics, self.clients)
         if short:
             self.dispatcher.plain_ways = plain_ways(handlers, permissions)

@@ -17,7 +17,7 @@ from zkbroker.broker.guard import Permissions, guarded
 from zkbroker.broker.handlers import acls
 from zkbroker.broker.handlers.acls import AclsHandlers
 from zkbroker.broker.pacing import paced
-from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.permissions import WouldCreate
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.import_path import import_instance
 from zkbroker.config.levels import LEVELS
@@ -151,12 +151,12 @@ class Authorization:
         }
 
     def guard(
-        self, handlers: Mapping[ApiKey, Handler], services: BrokerServices
+        self, handlers: Mapping[ApiKey, Handler], would_create: WouldCreate
     ) -> Mapping[ApiKey, Handler]:
         """Put guards in front of handlers, if there is an authorizer."""
         if self.permissions is None:
             return handlers
-        return guarded(handlers, self.permissions, _Topics(services))
+        return guarded(handlers, self.permissions, would_create)
 
     @property
     def hint(self) -> str:
@@ -194,14 +194,3 @@ class Authorization:
             principal,
             principal,
         )
-
-
-class _Topics:
-    """Tells whether a request would create a topic; see `zkbroker.broker.permissions.Topics`."""
-
-    def __init__(self, services: BrokerServices) -> None:
-        self._services = services
-
-    def would_create(self, name: str) -> bool:
-        services = self._services
-        return services.config.auto_create_topics and services.view.assignment(name) is None

@@ -130,7 +130,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         authorization.handlers(),
     )
     dispatcher = Dispatcher(
-        authorization.guard(handlers, services),
+        authorization.guard(handlers, services.would_create),
         services.metrics,
         services.clients,
         max_items=config.max_request_items,

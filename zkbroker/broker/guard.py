@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dispatcher import Handler
-from zkbroker.broker.permissions import NEEDS, REFUSED, Need, Scope, Topics
+from zkbroker.broker.permissions import NEEDS, REFUSED, Need, Scope, WouldCreate
 from zkbroker.broker.refusals import ITEMS, refusal, refused_items
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.network.server.server import CloseConnection
@@ -131,12 +131,12 @@ class GuardedHandler:
     """A handler that only gets allowed requests and items."""
 
     def __init__(
-        self, api: ApiKey, handler: Handler, permissions: Permissions, topics: Topics
+        self, api: ApiKey, handler: Handler, permissions: Permissions, would_create: WouldCreate
     ) -> None:
         self._api = api
         self._handler = handler
         self._permissions = permissions
-        self._topics = topics
+        self._would_create = would_create
         needs = NEEDS[api]
         self._whole = [need for need in needs if need.scope is Scope.WHOLE]
         self._each = [need for need in needs if need.scope is Scope.EACH]
@@ -169,12 +169,12 @@ class GuardedHandler:
             if ask.allowed(context, other, CLUSTER, audited=False):
                 return True
             context.no_broker |= other is Operation.CLUSTER_ACTION
-        some = need.or_on_some
+        some = need.or_on_some_topic
         audited = need.scope is not Scope.LISTED
         if some is not None:
             if ask.allowed(context, need.operation, resource, audited=False):
                 return True
-            if ask.allowed_on_some(context, some.operation, some.type):
+            if ask.allowed_on_some(context, some, ResourceType.TOPIC):
                 return True
         return ask.allowed(context, need.operation, resource, audited=audited)
 
@@ -217,7 +217,7 @@ class GuardedHandler:
     def _code(
         self, need: Need, item: Any, request: Any, context: RequestContext
     ) -> ErrorCode | None:
-        if need.only is None or need.only(request, item, self._topics):
+        if need.only is None or need.only(request, item, self._would_create):
             for resource in need.on(item):
                 if not self._allows(need, resource, context):
                     return need.code or REFUSED[resource.type]
@@ -255,7 +255,7 @@ class GuardedHandler:
 
 
 def guarded(
-    handlers: Mapping[ApiKey, Handler], permissions: Permissions, topics: Topics
+    handlers: Mapping[ApiKey, Handler], permissions: Permissions, would_create: WouldCreate
 ) -> dict[ApiKey, Handler]:
     """Put a guard in front of each handler.
 
@@ -266,7 +266,7 @@ def guarded(
     if missing:
         raise ZkbrokerError(f"no permissions are known for {sorted(each.name for each in missing)}")
     return {
-        api: GuardedHandler(api, handler, permissions, topics) if NEEDS[api] else handler
+        api: GuardedHandler(api, handler, permissions, would_create) if NEEDS[api] else handler
         for api, handler in handlers.items()
     }
 

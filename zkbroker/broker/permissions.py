@@ -9,9 +9,10 @@ the error codes are those of genuine brokers (2.1), for idempotent producers tho
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any
 
 from zkbroker.errors import ErrorCode
 from zkbroker.protocol import ApiKey
@@ -26,12 +27,8 @@ from zkbroker.records.layout import (
 )
 from zkbroker.security import CLUSTER, Operation, Resource, ResourceType
 
-
-class Topics(Protocol):
-    """The part of the broker that the table uses."""
-
-    def would_create(self, name: str) -> bool:
-        """Whether asking for a topic creates it."""
+WouldCreate = Callable[[str], bool]
+"""Returns whether asking for a topic creates it."""
 
 
 class Scope(Enum):
@@ -42,54 +39,41 @@ class Scope(Enum):
     LISTED = "listed"
 
 
-class OnSome(NamedTuple):
-    """An operation on any name of a type."""
-
-    operation: Operation
-    type: ResourceType
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Need:
     """An operation, and the resources on which it must be allowed.
 
     Args:
-        operation: the operation.
         scope: what is refused if it is not allowed.
+        operation: the operation.
         on: returns the resources, of the request for a whole need, of the item for the others.
         when: which requests need it; all if None.
         only: which items need it; all if None.
         or_on_cluster: an operation that is also enough if it is allowed on the cluster.
-        or_on_some: an operation that is also enough if it is allowed on any name of a type.
+        or_on_some_topic: an operation that is also enough if it is allowed on any topic.
         code: the error; that of the resource's type if None.
         by_item: whether a refused request has an error for each item rather than a single one.
         rest: the error of the allowed items, which are not processed either; None to process them.
         empty: whether a refused request gets an empty response.
     """
 
-    operation: Operation
     scope: Scope
+    operation: Operation
     on: Callable[[Any], Iterable[Resource]]
+    _: KW_ONLY
     when: Callable[[Any], bool] | None = None
-    only: Callable[[Any, Any, Topics], bool] | None = None
+    only: Callable[[Any, Any, WouldCreate], bool] | None = None
     or_on_cluster: Operation | None = None
-    or_on_some: OnSome | None = None
+    or_on_some_topic: Operation | None = None
     code: ErrorCode | None = None
     by_item: bool = False
     rest: ErrorCode | None = None
     empty: bool = False
 
 
-def _whole(operation: Operation, on: Callable[[Any], Iterable[Resource]], **more: Any) -> Need:
-    return Need(operation=operation, scope=Scope.WHOLE, on=on, **more)
-
-
-def _each(operation: Operation, on: Callable[[Any], Iterable[Resource]], **more: Any) -> Need:
-    return Need(operation=operation, scope=Scope.EACH, on=on, **more)
-
-
-def _listed(operation: Operation, on: Callable[[Any], Iterable[Resource]], **more: Any) -> Need:
-    return Need(operation=operation, scope=Scope.LISTED, on=on, **more)
+_whole = partial(Need, Scope.WHOLE)
+_each = partial(Need, Scope.EACH)
+_listed = partial(Need, Scope.LISTED)
 
 
 # -- resources
@@ -160,14 +144,13 @@ def _of_all(request: Any) -> bool:
     return not request.topics
 
 
-def _is_created(request: Any, item: Any, topics: Topics) -> bool:
-    return bool(request.allow_auto_topic_creation) and topics.would_create(item)
+def _is_created(request: Any, item: Any, would_create: WouldCreate) -> bool:
+    return bool(request.allow_auto_topic_creation) and would_create(item)
 
 
 _BROKERS_ONLY = _whole(Operation.CLUSTER_ACTION, _cluster)
 _READ_GROUP = _whole(Operation.READ, _group)
 _WRITE_TRANSACTION = _whole(Operation.WRITE, _transaction)
-_WRITE_ANYWHERE = OnSome(Operation.WRITE, ResourceType.TOPIC)
 _READ_TOPICS = _each(Operation.READ, _topic)
 _WRITE_TOPICS = _each(Operation.WRITE, _topic)
 _DESCRIBE_TOPICS = _each(Operation.DESCRIBE, _topic)
@@ -181,7 +164,7 @@ NEEDS: Mapping[ApiKey, tuple[Need, ...]] = {
             Operation.IDEMPOTENT_WRITE,
             _cluster,
             when=_has_producer_id,
-            or_on_some=_WRITE_ANYWHERE,
+            or_on_some_topic=Operation.WRITE,
         ),
         _WRITE_TOPICS,
     ),
@@ -241,7 +224,7 @@ NEEDS: Mapping[ApiKey, tuple[Need, ...]] = {
             Operation.IDEMPOTENT_WRITE,
             _cluster,
             when=lambda request: request.transactional_id is None,
-            or_on_some=_WRITE_ANYWHERE,
+            or_on_some_topic=Operation.WRITE,
         ),
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (

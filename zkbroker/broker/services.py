@@ -136,6 +136,10 @@ class BrokerServices:
         assignment = self.view.assignment(topic)
         return len(assignment) if assignment else planned
 
+    def would_create(self, topic: str) -> bool:
+        """Whether asking for a topic creates it."""
+        return self.config.auto_create_topics and self.view.assignment(topic) is None
+
     def led_here(self, topic: str, number: int) -> bool:
         """Whether this broker leads a partition, or the view says so."""
         partition = self.replicas.get(topic, number)

@@ -25,7 +25,10 @@ from zkbroker.security import ANONYMOUS, Operation, Resource, ResourceType
 from zkbroker.security.audit import AuditLog
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
-NO_TOPICS = SimpleNamespace(would_create=lambda name: False)
+
+
+def no_topic(name):
+    return False
 
 
 class DenyingAuthorizer:
@@ -56,12 +59,12 @@ class RecordingHandler:
         return MESSAGES[request.api_key][1]() if self.answer is None else self.answer
 
 
-def ask(request, authorizer, handler, version=None, topics=NO_TOPICS):
+def ask(request, authorizer, handler, version=None, would_create=no_topic):
     api = ApiKey(request.api_key)
     version = BROKER_VERSIONS[api][1] if version is None else version
     context = RequestContext(HandlerSession(), api, version, 7, "c")
     permissions = Permissions(authorizer, AuditLog(lambda: 0))
-    answer = GuardedHandler(api, handler, permissions, topics)(request, context)
+    answer = GuardedHandler(api, handler, permissions, would_create)(request, context)
     if answer is None:
         return None
     parts = encode_response(1, answer, version)
@@ -118,13 +121,12 @@ def test_missing_permission_gives_its_error_and_no_effect(api, need, version):
         return operation == need.or_on_cluster
 
     handler = RecordingHandler()
-    topics = SimpleNamespace(would_create=lambda name: True)
     authorizer = DenyingAuthorizer(denies)
     if api is ApiKey.DESCRIBE_LOG_DIRS:
         assert ask(request, authorizer, handler, version).log_dirs == []
         assert handler.requests == []
         return
-    answer = ask(request, authorizer, handler, version, topics)
+    answer = ask(request, authorizer, handler, version, lambda name: True)
     field = ITEMS[api].asked if api in ITEMS else None
     if need.scope is Scope.WHOLE:
         assert handler.requests == []
@@ -157,8 +159,8 @@ def test_request_passes_unchanged_with_every_permission(api):
 def test_only_listings_are_handled_without_permissions(api):
     for request in SAMPLES[api]:
         handler = RecordingHandler()
-        topics = SimpleNamespace(would_create=lambda name: pytest.fail("looked up"))
-        ask(request, DenyingAuthorizer(lambda *given: True), handler, topics=topics)
+        denied = DenyingAuthorizer(lambda *given: True)
+        ask(request, denied, handler, would_create=lambda name: pytest.fail("looked up"))
         for each in handler.requests:
             assert not getattr(each, "topics", None)
             assert api in (ApiKey.METADATA, ApiKey.LIST_GROUPS)
@@ -208,19 +210,19 @@ def test_describe_on_cluster_lists_all_groups():
 
 
 def test_auto_creation_needs_create_permission():
-    new = SimpleNamespace(would_create=lambda name: name == "new")
+    new = "new".__eq__
     denied = DenyingAuthorizer(lambda operation, resource: operation is Operation.CREATE)
     for request, kept in (
         (m.MetadataRequest(["old", "new"]), ["old"]),
         (m.MetadataRequest(["old", "new"], allow_auto_topic_creation=False), ["old", "new"]),
     ):
         handler = RecordingHandler()
-        ask(request, denied, handler, topics=new)
+        ask(request, denied, handler, would_create=new)
         assert handler.requests[0].topics == kept
     for kind in (TOPIC, ResourceType.CLUSTER):
         one = DenyingAuthorizer(lambda o, r, k=kind: o is Operation.CREATE and r.type is not k)
         handler = RecordingHandler()
-        ask(m.MetadataRequest(["new"]), one, handler, topics=new)
+        ask(m.MetadataRequest(["new"]), one, handler, would_create=new)
         assert handler.requests[0].topics == ["new"]
 
 
@@ -280,9 +282,9 @@ def test_api_missing_from_the_table_is_refused():
 
     unknown = Unknown()
     with pytest.raises(ZkbrokerError, match="NEW"):
-        guarded({unknown: RecordingHandler()}, permissions, NO_TOPICS)
+        guarded({unknown: RecordingHandler()}, permissions, no_topic)
     open_to_all = RecordingHandler()
-    handlers = guarded({ApiKey.API_VERSIONS: open_to_all}, permissions, NO_TOPICS)
+    handlers = guarded({ApiKey.API_VERSIONS: open_to_all}, permissions, no_topic)
     assert handlers[ApiKey.API_VERSIONS] is open_to_all
 
 
@@ -305,5 +307,5 @@ def test_client_without_cluster_action_is_not_taken_for_a_broker(request_, denie
     permissions = Permissions(
         DenyingAuthorizer(lambda operation, _: operation is denied), AuditLog(lambda: 0)
     )
-    GuardedHandler(request_.api_key, RecordingHandler(), permissions, NO_TOPICS)(request_, context)
+    GuardedHandler(request_.api_key, RecordingHandler(), permissions, no_topic)(request_, context)
     assert context.no_broker is no_broker

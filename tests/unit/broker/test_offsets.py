@@ -18,7 +18,7 @@ def test_a_topic_that_the_view_does_not_have_is_read_once(monkeypatch):
 
     monkeypatch.setattr(offsets, "read_assignment", read_assignment)
     monkeypatch.setattr(
-        offsets, "read_offsets", lambda session, group, keys: {key: (7, None) for key in keys}
+        offsets, "read_offsets", lambda session, group, keys: dict.fromkeys(keys, (7, None))
     )
     topics = SimpleNamespace(deleting=frozenset())
     view = SimpleNamespace(topics=topics, assignment=lambda topic: None)
