@@ -120,7 +120,7 @@ class Gate:
             max_frame_bytes=1000,
             wait=self._wait,
             offload=lambda function: function(),
-            count=self.counts.login,
+            metrics=self.counts,
         )
 
     def _wait(self, session: object) -> None:

@@ -12,12 +12,12 @@ no more of its requests are read.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
+from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ErrorCode
-from zkbroker.network.server.session import CloseConnection
+from zkbroker.network.server.session import CloseConnection, Session
 from zkbroker.network.transport import Part
 from zkbroker.protocol import (
     ApiKey,
@@ -36,7 +36,7 @@ from zkbroker.protocol.messages import (
     SaslHandshakeResponse,
 )
 from zkbroker.protocol.messages.metadata import MetadataTopic
-from zkbroker.security import Principal
+from zkbroker.runtime import finish_anyway
 from zkbroker.security.sasl.broker_mechanisms import Mechanisms
 from zkbroker.security.sasl.exchange import Phase, ServerExchange
 from zkbroker.security.sasl.mechanism import MAX_TOKEN_BYTES, LoginRefused
@@ -47,35 +47,7 @@ MAX_LOGIN_BYTES = MAX_TOKEN_BYTES
 _MAX_ITEMS = 10_000
 
 LOGGED_IN = object()
-"""In place of a session's exchange once it has logged in."""
-
-T = TypeVar("T")
-
-
-class LoginSession(Protocol):
-    """The part of a connection that the gate uses."""
-
-    address: str
-    listener: str
-    client_id: str | None
-    principal: Principal
-    login: object
-    """The exchange under way; None before it, `LOGGED_IN` after it."""
-    context: object
-    last_answer: str
-    """Why the connection is closed after the present answer; empty if it stays open."""
-
-    def parked(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        """Wait inside without holding a request slot."""
-
-    def let_in(self, max_frame_bytes: int) -> None:
-        """Record the login, and accept frames up to this length from now on."""
-
-
-class Count(Protocol):
-    """Counts logins."""
-
-    def __call__(self, listener: str, mechanism: str, *, good: bool) -> None: ...
+"""`Session.login` after the login; before it the exchange under way, or None."""
 
 
 class LoginGate:
@@ -87,27 +59,27 @@ class LoginGate:
         max_frame_bytes: the longest request, after the login.
         wait: waits before a failure is answered, for the configured time at most.
         offload: calls a function that may wait, without stopping other tasks.
-        count: counts logins.
+        metrics: count logins.
     """
 
     def __init__(
         self,
         listeners: Mapping[str, Mechanisms],
-        handle: Callable[[Any, memoryview], Sequence[Part] | None],
+        handle: Callable[[Session, memoryview], Sequence[Part] | None],
         *,
         max_frame_bytes: int,
-        wait: Callable[[LoginSession], object],
+        wait: Callable[[Session], object],
         offload: Callable[[Callable[[], bytes]], bytes],
-        count: Count,
+        metrics: BrokerMetrics,
     ) -> None:
         self._listeners = listeners
         self._handle = handle
         self._max_frame_bytes = max_frame_bytes
         self._wait = wait
         self._offload = offload
-        self._count = count
+        self._metrics = metrics
 
-    def handle(self, session: Any, frame: memoryview) -> Sequence[Part] | None:
+    def handle(self, session: Session, frame: memoryview) -> Sequence[Part] | None:
         """Answer one frame.
 
         Raises:
@@ -138,7 +110,7 @@ class LoginGate:
         return answer
 
     def _answer(
-        self, session: LoginSession, exchange: ServerExchange, frame: memoryview
+        self, session: Session, exchange: ServerExchange, frame: memoryview
     ) -> Sequence[Part]:
         header, _ = decode_header(frame)
         session.client_id = header.client_id
@@ -163,7 +135,7 @@ class LoginGate:
 
     def _handshake(
         self,
-        session: LoginSession,
+        session: Session,
         exchange: ServerExchange,
         header: RequestHeader,
         mechanism: str,
@@ -177,7 +149,7 @@ class LoginGate:
         return self._last(session, exchange, header, response, why)
 
     def _authenticate(
-        self, session: LoginSession, exchange: ServerExchange, header: RequestHeader, token: bytes
+        self, session: Session, exchange: ServerExchange, header: RequestHeader, token: bytes
     ) -> Sequence[Part]:
         try:
             answer = self._evaluate(session, exchange, token)
@@ -187,15 +159,15 @@ class LoginGate:
         response = SaslAuthenticateResponse(auth_bytes=answer)
         return encode_response(header.correlation_id, response, header.api_version)
 
-    def _evaluate(self, session: LoginSession, exchange: ServerExchange, token: bytes) -> bytes:
+    def _evaluate(self, session: Session, exchange: ServerExchange, token: bytes) -> bytes:
         if not exchange.waits:
             return exchange.token(token)
-        with session.parked(_nothing):
+        with session.parked(finish_anyway):
             return self._offload(lambda: exchange.token(token))
 
     def _last(
         self,
-        session: LoginSession,
+        session: Session,
         exchange: ServerExchange,
         header: RequestHeader,
         response: Any,
@@ -205,16 +177,16 @@ class LoginGate:
         session.last_answer = f"{_login(exchange)}: {why}"
         return encode_response(header.correlation_id, response, header.api_version)
 
-    def _failed(self, session: LoginSession, exchange: ServerExchange) -> None:
-        self._count(session.listener, exchange.mechanism, good=False)
+    def _failed(self, session: Session, exchange: ServerExchange) -> None:
+        self._metrics.login(session.listener, exchange.mechanism, good=False)
         self._wait(session)
 
-    def _done(self, session: LoginSession, exchange: ServerExchange) -> None:
+    def _done(self, session: Session, exchange: ServerExchange) -> None:
         assert exchange.principal is not None
         session.principal = exchange.principal
         session.login = LOGGED_IN
         session.let_in(self._max_frame_bytes)
-        self._count(session.listener, exchange.mechanism, good=True)
+        self._metrics.login(session.listener, exchange.mechanism, good=True)
         logger.debug(
             "logged in peer=%s principal=%s mechanism=%s",
             session.address,
@@ -236,7 +208,3 @@ def _refusal(request: Any, version: int) -> Any | None:
     if isinstance(request, MetadataRequest):
         return MetadataResponse(topics=[MetadataTopic(code, name) for name in request.topics or ()])
     return refusal(request, version, code)
-
-
-def _nothing() -> None:
-    pass

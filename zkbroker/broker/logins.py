@@ -8,15 +8,14 @@ a time, so that validators that hang do not block other work.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 
-from zkbroker.broker.authentication import MAX_LOGIN_BYTES, LoginGate, LoginSession
+from zkbroker.broker.authentication import MAX_LOGIN_BYTES, LoginGate
 from zkbroker.broker.services import BrokerServices
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.network.server.server import Gate
+from zkbroker.network.server.server import Gate, Session
 from zkbroker.network.transport import Part
 from zkbroker.registry.scram_users import ScramCredentials
 from zkbroker.security.sasl.broker_mechanisms import broker_mechanisms
@@ -44,7 +43,7 @@ class Logins:
         self,
         config: BrokerConfig,
         services: BrokerServices,
-        handle: Callable[[Any, memoryview], Sequence[Part] | None],
+        handle: Callable[[Session, memoryview], Sequence[Part] | None],
         make_secret: Callable[[], bytes],
     ) -> None:
         self._delay_s = config.failed_login_delay_ms / 1000
@@ -76,13 +75,13 @@ class Logins:
             max_frame_bytes=config.max_request_bytes,
             wait=self._wait,
             offload=self._offload,
-            count=services.metrics.login,
+            metrics=services.metrics,
         )
         longest = min(MAX_LOGIN_BYTES, config.max_request_bytes)
         within_s = config.login_timeout_ms / 1000
         self.gates = {name: Gate(gate.handle, longest, within_s) for name in settings}
 
-    def _wait(self, session: LoginSession) -> None:
+    def _wait(self, session: Session) -> None:
         if self._delay_s > 0:
             woken = Event()
             with session.parked(woken.set):

@@ -13,8 +13,8 @@ peer that is also cut off changes nothing. No peer is asked while the session ma
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
 
+from zkbroker.broker.dialing import Line
 from zkbroker.broker.view import ClusterView
 from zkbroker.errors import NetworkError, ProtocolError, RequestTimedOut
 from zkbroker.protocol.messages import MetadataRequest
@@ -27,16 +27,6 @@ INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 200
 METADATA_VERSION = 7
 """The first version of Metadata with leader epochs."""
-
-
-class PeerLine(Protocol):
-    """A connection to one broker."""
-
-    def send(self, request: Any, version: int) -> Any:
-        """Send a request and wait for its answer."""
-
-    def close(self) -> None:
-        """Close it."""
 
 
 class PeerKnowledge:
@@ -53,7 +43,7 @@ class PeerKnowledge:
         self,
         view: ClusterView,
         session_over: Callable[[], bool],
-        connect: Callable[[BrokerInfo], PeerLine],
+        connect: Callable[[BrokerInfo], Line],
         *,
         runtime: Runtime,
     ) -> None:

@@ -8,28 +8,23 @@ present controller are carried out, and clients of every version find the partit
 It waits as long as there is progress: thousands of partitions take time.
 """
 
-from typing import Protocol
-
 from zkbroker.broker.view import ClusterView
 from zkbroker.replica.manager import ReplicaManager
+from zkbroker.replica.state_writer import LeaderStateWriter
 
 STILL_S = 60.0
 """How long a start waits without progress."""
-
-
-class Writer(Protocol):
-    """Writes the registrations of the partitions that are led here."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether all are written."""
 
 
 class Readiness:
     """Whether a starting broker is ready, and the wait for it."""
 
     def __init__(
-        self, broker_id: int, view: ClusterView, replicas: ReplicaManager, writer: Writer
+        self,
+        broker_id: int,
+        view: ClusterView,
+        replicas: ReplicaManager,
+        writer: LeaderStateWriter,
     ) -> None:
         self._broker_id = broker_id
         self._view = view
