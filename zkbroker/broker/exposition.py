@@ -153,20 +153,11 @@ class BrokerCollector(Collector):
             yield CounterMetricFamily(f"zkbroker_log_cleaner_{name}", text, value=value)
 
     def _replication(self) -> Iterator[Metric]:
-        services = self._services
-        figures = replication_figures(
-            services.replicas.all(), services.fetchers, services.metrics.replication_bytes_out
-        )
-        for attribute, bean in ReplicationFigures.GAUGES:
-            name = f"zkbroker_replica_{_snake(bean)}"
-            yield GaugeMetricFamily(name, bean, value=getattr(figures, attribute))
-        for attribute, bean in ReplicationFigures.COUNTERS:
-            name = f"zkbroker_replica_{_snake(bean.removesuffix('PerSec'))}"
-            yield CounterMetricFamily(name, bean, value=getattr(figures, attribute))
+        yield from _figures("zkbroker_replica", replication_figures(self._services))
         lags = GaugeMetricFamily(
             "zkbroker_replica_lag", "ConsumerLag, in messages", labels=["topic", "partition"]
         )
-        for key, lag in services.fetchers.lags().items():
+        for key, lag in self._services.fetchers.lags().items():
             lags.add_metric([key.topic, str(key.partition)], lag)
         yield lags
 
@@ -208,12 +199,7 @@ class BrokerCollector(Collector):
 
     def _controller(self) -> Iterator[Metric]:
         figures = self._services.controller_metrics()
-        for attribute, bean in ControllerMetrics.GAUGES:
-            name = f"zkbroker_controller_{_snake(bean)}"
-            yield GaugeMetricFamily(name, bean, value=getattr(figures, attribute))
-        for attribute, bean in ControllerMetrics.COUNTERS:
-            name = f"zkbroker_controller_{_snake(bean.removesuffix('PerSec'))}"
-            yield CounterMetricFamily(name, bean, value=getattr(figures, attribute))
+        yield from _figures("zkbroker_controller", figures)
         queues = GaugeMetricFamily("zkbroker_controller_queue_size", "QueueSize", labels=["broker"])
         for broker, size in sorted(figures.queued_requests.items()):
             queues.add_metric([str(broker)], size)
@@ -231,6 +217,15 @@ class BrokerCollector(Collector):
         controls = services.controller_id() == services.broker_id
         family.add_metric([*who, "active_controller"], int(controls))
         return family
+
+
+def _figures(prefix: str, figures: ReplicationFigures | ControllerMetrics) -> Iterator[Metric]:
+    for attribute, bean in figures.GAUGES:
+        name = f"{prefix}_{_snake(bean)}"
+        yield GaugeMetricFamily(name, bean, value=getattr(figures, attribute))
+    for attribute, bean in figures.COUNTERS:
+        name = f"{prefix}_{_snake(bean.removesuffix('PerSec'))}"
+        yield CounterMetricFamily(name, bean, value=getattr(figures, attribute))
 
 
 def _snake(name: str) -> str:

@@ -46,9 +46,7 @@ def troubles(services: BrokerServices | None) -> list[str]:
         f"data directory {path} is offline: {reason}"
         for path, reason in sorted(services.logs.offline_dirs().items())
     ]
-    figures = replication_figures(
-        services.replicas.all(), services.fetchers, services.metrics.replication_bytes_out
-    )
+    figures = replication_figures(services)
     for count, text in (
         (figures.offline, "replicas here that are offline"),
         (figures.under_replicated, "partitions led here with replicas that are not in sync"),

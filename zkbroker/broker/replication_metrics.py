@@ -3,12 +3,10 @@
 Invariant: they are made from the present state of the partitions, without further counters.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from zkbroker.replica.fetcher_manager import FetcherManager
-from zkbroker.replica.partition import Partition
+from zkbroker.broker.services import BrokerServices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +46,9 @@ class ReplicationFigures:
     )
 
 
-def replication_figures(
-    partitions: Iterable[Partition], fetchers: FetcherManager, bytes_out: int
-) -> ReplicationFigures:
-    """Return the metrics of a broker.
-
-    Args:
-        partitions: all partitions with a replica here.
-        fetchers: copy them.
-        bytes_out: bytes sent to followers.
-    """
-    found = list(partitions)
+def replication_figures(services: BrokerServices) -> ReplicationFigures:
+    """Return the metrics of a broker."""
+    found, fetchers = services.replicas.all(), services.fetchers
     led = [each.leading for each in found if each.leading is not None]
     spare = [len(each.isr.members) - each.log.config.min_insync_replicas for each in led]
     return ReplicationFigures(
@@ -74,5 +64,5 @@ def replication_figures(
         isr_shrinks=sum(each.isr_changes[0] for each in found),
         isr_expands=sum(each.isr_changes[1] for each in found),
         bytes_in=fetchers.bytes_in,
-        bytes_out=bytes_out,
+        bytes_out=services.metrics.replication_bytes_out,
     )

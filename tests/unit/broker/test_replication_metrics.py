@@ -26,7 +26,12 @@ def test_replication_figures_are_counted():
     fetchers = SimpleNamespace(
         lags=lambda: {followed.key: 7}, failed={followed.key}, fetchers=2, bytes_in=50
     )
-    figures = replication_figures([whole, short, below, offline, followed], fetchers, 60)
+    services = SimpleNamespace(
+        replicas=SimpleNamespace(all=lambda: [whole, short, below, offline, followed]),
+        fetchers=fetchers,
+        metrics=SimpleNamespace(replication_bytes_out=60),
+    )
+    figures = replication_figures(services)
     assert figures == ReplicationFigures(
         partitions=5,
         leaders=3,
