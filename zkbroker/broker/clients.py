@@ -11,6 +11,7 @@ JSON file in the data directory:
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +32,19 @@ FILE_NAME = "client-versions.json"
 _OTHER_KINDS = -1
 
 
+@dataclass(slots=True, eq=False)
 class ClientCounts:
-    """Counts of one client id."""
+    """Counts of one client id.
 
-    __slots__ = ("addresses", "requests", "throttled", "throttled_ms")
+    Args:
+        throttled: number of requests after which its connection was muted.
+        throttled_ms: for how long it was muted in total, in ms.
+    """
 
-    def __init__(self) -> None:
-        self.throttled = 0
-        """Number of requests after which its connection was muted."""
-        self.throttled_ms = 0
-        """For how long it was muted in total, in ms."""
-        self.addresses: set[str] = set()
-        self.requests: dict[int, int] = {}
+    throttled: int = 0
+    throttled_ms: int = 0
+    addresses: set[str] = field(default_factory=set)
+    requests: dict[int, int] = field(default_factory=dict)
 
     def count(self, api_key: int, version: int) -> None:
         """Count one request; kinds beyond `MAX_REQUEST_KINDS` are counted as API -1."""

@@ -6,7 +6,8 @@ and put into their histograms in groups.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 from zkbroker.measures import OTHER, Histogram
 
@@ -14,21 +15,20 @@ GATHERED: Final = 256
 """How many times of requests may wait to be put into histograms."""
 
 
+@dataclass(slots=True, eq=False)
 class TopicMetrics:
     """Counts of one topic."""
 
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "bytes_rejected",
-        "failed_fetches",
-        "failed_produces",
-        "fetches",
-        "messages_in",
-        "produces",
-    )
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    bytes_rejected: int = 0
+    failed_produces: int = 0
+    failed_fetches: int = 0
+    produces: int = 0
+    fetches: int = 0
 
-    NAMES = (
+    NAMES: ClassVar = (
         ("messages_in", "MessagesInPerSec"),
         ("bytes_in", "BytesInPerSec"),
         ("bytes_out", "BytesOutPerSec"),
@@ -38,16 +38,6 @@ class TopicMetrics:
         ("produces", "TotalProduceRequestsPerSec"),
         ("fetches", "TotalFetchRequestsPerSec"),
     )
-
-    def __init__(self) -> None:
-        self.messages_in = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.bytes_rejected = 0
-        self.failed_produces = 0
-        self.failed_fetches = 0
-        self.produces = 0
-        self.fetches = 0
 
 
 class RequestMetrics:
