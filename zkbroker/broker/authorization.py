@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.guard import Permissions, guarded
-from zkbroker.broker.handlers import acls
-from zkbroker.broker.handlers.acls import AclsHandlers
+from zkbroker.broker.handlers.acls import NO_ACLS, AclsHandlers
 from zkbroker.broker.pacing import paced
 from zkbroker.broker.permissions import WouldCreate
 from zkbroker.config.broker import BrokerConfig
@@ -108,18 +107,22 @@ class Authorization:
         runtime: Runtime,
     ) -> None:
         self._config = config
-        self._authorizer = authorizer
-        self._session = session
         self._audit = AuditLog(runtime.now_ms, self._denied)
         self._warned_of: set[Principal] = set()
         self.permissions: Permissions | None = None
         self._watch: AclWatch | None = None
         if authorizer is not None:
             self.permissions = Permissions(authorizer, self._audit)
+        self.handlers: Mapping[ApiKey, Handler] = NO_ACLS
+        """The handlers of the ACL APIs."""
         if isinstance(authorizer, SimpleAclAuthorizer):
             self._watch = AclWatch(
                 session, lambda acls: authorizer.take_all(acls, paced), authorizer.take
             )
+            prefixed = config.inter_broker_protocol != LEVELS[0]
+            self.handlers = AclsHandlers(
+                lambda: authorizer.index, session, self._watch, prefixed=prefixed
+            ).handlers()
 
     def start(self) -> None:
         """Read the ACLs and watch them.
@@ -135,20 +138,6 @@ class Authorization:
         if self._watch is not None:
             self._watch.close(timeout_s)
         self._audit.flush()
-
-    def handlers(self) -> Mapping[ApiKey, Handler]:
-        """Return the handlers of the ACL APIs."""
-        if isinstance(self._authorizer, SimpleAclAuthorizer) and self._watch is not None:
-            prefixed = self._config.inter_broker_protocol != LEVELS[0]
-            authorizer = self._authorizer
-            return AclsHandlers(
-                lambda: authorizer.index, self._session, self._watch, prefixed=prefixed
-            ).handlers()
-        return {
-            ApiKey.DESCRIBE_ACLS: acls.describe_no_acls,
-            ApiKey.CREATE_ACLS: acls.create_no_acls,
-            ApiKey.DELETE_ACLS: acls.delete_no_acls,
-        }
 
     def guard(
         self, handlers: Mapping[ApiKey, Handler], would_create: WouldCreate

@@ -127,7 +127,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         transactions,
         replication,
         copying.leader_throttle,
-        authorization.handlers(),
+        authorization.handlers,
     )
     dispatcher = Dispatcher(
         authorization.guard(handlers, services.would_create),

@@ -77,6 +77,14 @@ def delete_no_acls(request: DeleteAclsRequest, context: RequestContext) -> Delet
     )
 
 
+NO_ACLS: Mapping[ApiKey, Callable[..., object]] = {
+    ApiKey.DESCRIBE_ACLS: describe_no_acls,
+    ApiKey.CREATE_ACLS: create_no_acls,
+    ApiKey.DELETE_ACLS: delete_no_acls,
+}
+"""The handlers of a broker without ACLs in ZooKeeper."""
+
+
 class AclsHandlers:
     """Handles the ACL APIs.
 
