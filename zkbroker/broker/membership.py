@@ -219,12 +219,7 @@ class ClusterMembership:
         try:
             if list_brokers(self._session):
                 return
-            keys = [
-                (topic, number)
-                for topic, assignment in self._view.topics.assignments.items()
-                for number in assignment
-            ]
-            left = self._states.leave_persistent(keys)
+            left = self._states.leave_persistent(self._view.partitions())
             withdraw_form(self._session)
         except RegistryError as error:
             logger.warning("partition states not left for other brokers error=%s", error)

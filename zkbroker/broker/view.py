@@ -172,6 +172,14 @@ class ClusterView:
         """Return partition → broker ids; None for a topic that does not exist."""
         return self.topics.assignments.get(topic) if self.exists(topic) else None
 
+    def partitions(self) -> list[tuple[str, int]]:
+        """Return every partition."""
+        return [
+            (topic, number)
+            for topic, assignment in self.topics.assignments.items()
+            for number in assignment
+        ]
+
     def decided(self, topic: str, number: int) -> UpdateMetadataPartition | None:
         """Return the controller's state of a partition, None before it was sent."""
         return self._decided.get((topic, number))

@@ -127,20 +127,14 @@ class ReplicationHandlers:
             codes = self._controller.elect_preferred(wanted, request.timeout_ms / 1000)
         except ProtocolError as error:
             # The response has no error field of its own: every partition gets the code.
-            codes = dict.fromkeys(self._every_partition() if wanted is None else wanted, error.code)
+            every = self._services.view.partitions() if wanted is None else wanted
+            codes = dict.fromkeys(every, error.code)
         topics: dict[str, ElectedTopic] = {}
         for (topic, number), code in codes.items():
             item = topics.setdefault(topic, ElectedTopic(topic))
             text = code.name if code else None
             item.partitions.append(ElectedPartition(number, code, text))
         return ElectPreferredLeadersResponse(topics=list(topics.values()))
-
-    def _every_partition(self) -> list[tuple[str, int]]:
-        return [
-            (topic, number)
-            for topic, assignment in self._services.view.topics.assignments.items()
-            for number in assignment
-        ]
 
     def offset_for_leader_epoch(
         self, request: OffsetForLeaderEpochRequest, context: RequestContext
