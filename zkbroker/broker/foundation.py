@@ -18,7 +18,7 @@ from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.listening import check_keys, listen, local_address, registration
 from zkbroker.broker.logger_levels import AppliedLevels
 from zkbroker.broker.teardown import Teardown
-from zkbroker.broker.topic_settings import Settings, when_connected
+from zkbroker.broker.topic_settings import Settings, settings_for_recovery
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import RegistryError, ZkbrokerError
 from zkbroker.log import LogManager
@@ -161,7 +161,7 @@ def _start_logs(
 ) -> None:
     """Recover the logs while the session connects."""
     configured_id = dynamic.static.broker_id if dynamic.static.broker_id >= 0 else None
-    connecting = gevent.spawn(_outcome, session.start)
+    connecting = gevent.spawn(outcome, session.start)
     teardown.add("session", session.close)
 
     def connected() -> ZkSession:
@@ -171,15 +171,13 @@ def _start_logs(
             raise RegistryError(str(failure))
         return session
 
-    read_topic_settings = when_connected(connected)
-
     def topic_settings(topics: Set[str]) -> Settings:
         # Apply the broker's settings in ZooKeeper first: recovery and retention depend on them.
         known = logs.stored_broker_id if configured_id is None else configured_id
         with contextlib.suppress(RegistryError):
             if known is not None:
                 dynamic.take(broker_settings(connected(), known))
-        return read_topic_settings(topics)
+        return settings_for_recovery(connected, topics)
 
     try:
         logs.start(broker_id=configured_id, topic_settings=topic_settings)
@@ -206,7 +204,7 @@ def _patiently(config: BrokerConfig, session: ZkSession, step: Callable[[], T]) 
     return patiently(session, step, timeout_ms / 1000)
 
 
-def _outcome(function: Callable[[], object]) -> ZkbrokerError | None:
+def outcome(function: Callable[[], object]) -> ZkbrokerError | None:
     """Return the error of a function: gevent would print one that leaves a greenlet."""
     try:
         function()

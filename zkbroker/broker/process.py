@@ -14,10 +14,10 @@ from collections.abc import Callable
 import gevent
 import gevent.event
 
+from zkbroker.broker.foundation import outcome
 from zkbroker.broker.mounting import Mount
 from zkbroker.broker.node import BrokerNode
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.errors import ZkbrokerError
 from zkbroker.private_files import PRIVATE_UMASK
 
 logger = logging.getLogger(__name__)
@@ -37,24 +37,15 @@ def run(
         gevent.signal_handler(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)
     ]
     node = BrokerNode(config, console)
-    failures: list[ZkbrokerError] = []
-
-    def start() -> None:
-        # gevent would print an error that leaves the greenlet; this one is raised below.
-        try:
-            node.start()
-        except ZkbrokerError as error:
-            failures.append(error)
-
-    starting = gevent.spawn(start)
+    starting = gevent.spawn(outcome, node.start)
     stopped = gevent.spawn(stop.wait)
     gevent.wait([starting, stopped], count=1)
     if not starting.ready():
         starting.kill()
         return
-    starting.get()
-    if failures:
-        raise failures[0]
+    failure = starting.get()
+    if failure is not None:
+        raise failure
     try:
         if on_ready is not None:
             host, port = node.address

@@ -78,19 +78,13 @@ class TopicSettings:
         self._applied[topic] = settings
 
 
-def when_connected(
-    connected: Callable[[], ZkSession],
-) -> Callable[[Set[str]], Settings]:
-    """Return a function that returns the settings of topics whose logs are to be recovered.
+def settings_for_recovery(connected: Callable[[], ZkSession], topics: Set[str]) -> Settings:
+    """Return the settings of topics whose logs are to be recovered.
 
     Without ZooKeeper there are none: recovery then treats the settings as unknown.
     """
-
-    def settings(topics: Set[str]) -> Settings:
-        try:
-            return read_settings(connected(), topics)
-        except RegistryError as error:
-            logger.warning("topic settings not read before recovery error=%s", error)
-            return {}
-
-    return settings
+    try:
+        return read_settings(connected(), topics)
+    except RegistryError as error:
+        logger.warning("topic settings not read before recovery error=%s", error)
+        return {}

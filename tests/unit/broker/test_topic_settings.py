@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.instant_session import InstantSession
 from tests.unit.broker.test_view import topics
-from zkbroker.broker.topic_settings import TopicSettings, when_connected
+from zkbroker.broker.topic_settings import TopicSettings, settings_for_recovery
 from zkbroker.errors import ConfigError, RegistryError
 from zkbroker.log import TopicPartition
 from zkbroker.registry.topics import create_topic
@@ -66,4 +66,4 @@ def test_recovery_continues_without_zookeeper(away):
             raise RegistryError("away")
         return InstantSession()
 
-    assert when_connected(connected)({"t"}) == ({} if away else {"t": {}})
+    assert settings_for_recovery(connected, {"t"}) == ({} if away else {"t": {}})
