@@ -58,9 +58,7 @@ def handler_context(version: int, park: Park | None = None) -> Any:
         pace=lambda: False,
         park=park or Park(),
         peer_gone=False,
-        reserve_answer=lambda wanted: wanted,
-        correct_answer=lambda by: None,
-        release_answer=lambda: None,
+        session=HandlerSession(),
     )
 
 

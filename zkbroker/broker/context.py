@@ -64,18 +64,6 @@ class RequestContext:
         """
         return self.session.parked(wake)
 
-    def reserve_answer(self, wanted: int) -> int:
-        """Reserve memory for the answer; see `Session.reserve_answer`."""
-        return self.session.reserve_answer(wanted)
-
-    def correct_answer(self, by: int) -> None:
-        """Change the reserved memory when the answer is larger or smaller."""
-        self.session.correct_answer(by)
-
-    def release_answer(self) -> None:
-        """Release the memory that was reserved for the answer."""
-        self.session.release_answer()
-
     def pace(self) -> bool:
         """Let other requests run if this one has run for too long; return whether they did."""
         if time.monotonic() < self.run_until:

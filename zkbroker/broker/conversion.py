@@ -66,14 +66,14 @@ class DownConversion:
             UnsupportedCompressionType: the reader does not know the first entry's codec.
             CorruptMessage, StorageError: it cannot be read.
         """
-        limit = context.reserve_answer(size)
+        limit = context.session.reserve_answer(size)
         at = offset
         while True:
             # An incomplete entry cannot be converted; converted messages are sent whole.
             data = read(at, limit)
             converted = self._convert(data, magic, offset, context)
             if converted or not data:
-                context.correct_answer(len(converted) - limit)
+                context.session.correct_answer(len(converted) - limit)
                 return converted, limit < size
             # All entries were skipped (control batches). Read on after them: otherwise the reader
             # would ask for the same offset for ever.

@@ -32,6 +32,7 @@ class CountingContext:
 
     def __init__(self, memory=10**9):
         self.memory, self.reserved, self.parks = memory, 0, 0
+        self.session = self
 
     def reserve_answer(self, wanted):
         self.reserved = min(wanted, self.memory)

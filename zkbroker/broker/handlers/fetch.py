@@ -195,7 +195,7 @@ class FetchHandler:
                     woken = operation.sleep(deadline_ms)
                     if not woken and asked.follower >= 0 and reading.refresh(asked.reader):
                         return reading
-                    context.release_answer()
+                    context.session.release_answer()
                     reading = self._read(asked, context)
                     if not woken or context.peer_gone or self._enough(reading, asked.min_bytes):
                         return reading
