@@ -63,5 +63,5 @@ def handler_table(
         **transactions.handlers(),
         **replication.all(),
     }
-    handlers[ApiKey.API_VERSIONS] = ApiVersionsHandler(lambda: handlers)
+    handlers[ApiKey.API_VERSIONS] = ApiVersionsHandler(handlers.keys())
     return handlers

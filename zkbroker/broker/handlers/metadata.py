@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
@@ -38,15 +38,14 @@ class ApiVersionsHandler:
     chooses.
     """
 
-    def __init__(self, served: Callable[[], Iterable[int]]) -> None:
+    def __init__(self, served: Collection[ApiKey]) -> None:
         self._served = served
 
     def __call__(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-        served = {int(key) for key in self._served()}
         known = supported(ApiKey.API_VERSIONS, context.api_version)
         return ApiVersionsResponse(
             ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION,
-            [span for span in served_versions() if span.key in served],
+            [span for span in served_versions() if span.key in self._served],
         )
 
 
