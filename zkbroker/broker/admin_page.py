@@ -37,12 +37,10 @@ from zkbroker.broker.summary import summary
 from zkbroker.coordinator.groups.metrics import GroupMetrics
 from zkbroker.coordinator.transactions.counts import TransactionFigures
 from zkbroker.network.server.metrics import ServerMetrics
-from zkbroker.network.server.pages import PageServer
+from zkbroker.network.server.pages import PageServer, StartResponse
 from zkbroker.runtime.greenlets import yield_turn
 
 logger = logging.getLogger(__name__)
-
-StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
 _MAX_CONNECTIONS = 32
 """Connections beyond this wait to be accepted: a page takes some hundred KiB until it is sent."""
@@ -214,17 +212,13 @@ class MetricsPage:
                     return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
         elif self._services is not None:
             return "200 OK", "application/json", json.dumps(self.json(path)).encode()
-        return (
-            "503 Service Unavailable",
-            "text/plain",
-            f"{STARTING}\n".encode(),
-        )
+        return "503 Service Unavailable", "text/plain", f"{STARTING}\n".encode()
 
 
 def _below(environ: dict[str, Any], path: str) -> dict[str, Any]:
     """Return the environment of a request for an application that is mounted under a path."""
-    inner = {**environ, "SCRIPT_NAME": path.rstrip("/"), "PATH_INFO": environ["PATH_INFO"]}
-    inner["PATH_INFO"] = "/" + inner["PATH_INFO"].removeprefix(path)
+    below = "/" + environ["PATH_INFO"].removeprefix(path)
+    inner = {**environ, "SCRIPT_NAME": path.rstrip("/"), "PATH_INFO": below}
     authorization = environ.get("HTTP_AUTHORIZATION")
     credentials = None if authorization is None else credentials_of(authorization)
     if credentials is not None:

@@ -101,14 +101,12 @@ class FetchSession:
     def topics(self) -> list[FetchRequestTopic]:
         """Return all requested partitions, in the order in which to serve them."""
         asked: dict[str, FetchRequestTopic] = {}
-        ordered: list[FetchRequestTopic] = []
         for (topic, _), cached in self._partitions.items():
             item = asked.get(topic)
             if item is None:
                 item = asked[topic] = FetchRequestTopic(topic, [])
-                ordered.append(item)
             item.partitions.append(cached.asked)
-        return ordered
+        return list(asked.values())
 
     def answered(
         self, topics: list[FetchResponseTopic], *, incremental: bool

@@ -9,6 +9,7 @@ from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.verification import TransactionVerifier
+from zkbroker.broker.view import NO_LEADER
 from zkbroker.coordinator.groups import GroupCoordinator
 from zkbroker.coordinator.transactions import TransactionCoordinator, TransactionSettings
 from zkbroker.coordinator.transactions.markers import Codes, Marker, MarkerSender
@@ -29,7 +30,6 @@ from zkbroker.replica.stored_log import StoredLog
 
 logger = logging.getLogger(__name__)
 
-_NO_LEADER = -1
 _VERSION = 0
 
 
@@ -135,7 +135,7 @@ class TransactionCoordination:
                     return None
             except RegistryError as error:
                 logger.info("markers wait topic=%s error=%s", topic, error)
-            return _NO_LEADER
+            return NO_LEADER
         return services.view.leader(topic, number)[0]
 
     def _send_markers(self, broker: int, markers: Sequence[Marker]) -> list[Codes]:

@@ -26,7 +26,15 @@ from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.protocol.pieces import Records
 from zkbroker.protocol.plain import PlainProduce, ProduceAnswerRow
 from zkbroker.records import NOTHING, RequestBudget, check_produce, is_one_batch
-from zkbroker.records.layout import CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT
+from zkbroker.records.layout import (
+    ATTRIBUTES_V2_LOW_AT,
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    CONTROL_BIT,
+    MAGIC_AT,
+    PRODUCER_AT,
+    TRANSACTIONAL_BIT,
+)
 from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.plain_append import append_plain
@@ -35,11 +43,8 @@ from zkbroker.runtime import Park
 logger = logging.getLogger(__name__)
 
 ADMIN_CLIENT = "__admin_client"
-_BATCH_HEADER_BYTES = 61
-_MAGIC_AT, _ATTRIBUTES_AT = 16, 22
 _NOT_PLAIN_BITS = CODEC_MASK | TRANSACTIONAL_BIT
 _ANY_MAGIC, _MAGIC_2 = 0b111, 0b100
-_PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qh")
 
 Answers = list[tuple[str, list[ProduceAnswerRow]]]
@@ -255,7 +260,7 @@ class ProduceHandler:
                 "a transactional batch without a transactional id",
                 code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             )
-        producer_id, epoch = _PRODUCER.unpack_from(data, _PRODUCER_AT)
+        producer_id, epoch = _PRODUCER.unpack_from(data, PRODUCER_AT)
         if producer_id < 0:
             return None
         verification = leadership.log.begin_verification(producer_id, epoch)
@@ -310,8 +315,8 @@ def _partition(row: ProduceAnswerRow) -> ProduceResponsePartition:
 
 def _is_transactional(data: memoryview) -> bool:
     return (
-        len(data) >= _BATCH_HEADER_BYTES
-        and data[_MAGIC_AT] == 2
-        and bool(data[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
-        and not data[_ATTRIBUTES_AT] & CONTROL_BIT
+        len(data) >= BATCH_HEADER_BYTES
+        and data[MAGIC_AT] == 2
+        and bool(data[ATTRIBUTES_V2_LOW_AT] & TRANSACTIONAL_BIT)
+        and not data[ATTRIBUTES_V2_LOW_AT] & CONTROL_BIT
     )
