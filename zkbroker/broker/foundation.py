@@ -15,14 +15,16 @@ import gevent
 from zkbroker.broker.authorization import make_authorizer
 from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.dynamic_config import DynamicConfig
-from zkbroker.broker.listening import check_keys, listen, local_address, registration
+from zkbroker.broker.listening import listen, local_address, registration
 from zkbroker.broker.logger_levels import AppliedLevels
 from zkbroker.broker.teardown import Teardown
 from zkbroker.broker.topic_settings import Settings, settings_for_recovery
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import RegistryError, ZkbrokerError
 from zkbroker.log import LogManager
+from zkbroker.network.client.opening import check_security
 from zkbroker.network.server.server import Server
+from zkbroker.network.server.tls import ListenersTls
 from zkbroker.registry.broker_configs import broker_settings
 from zkbroker.registry.brokers import BrokerInfo, next_broker_id
 from zkbroker.registry.cluster_id import cluster_id
@@ -91,11 +93,12 @@ def lay_foundation(
     """
     config = dynamic.static
     levels = AppliedLevels()
-    teardown.add("levels of loggers", levels.restore)
+    teardown.add("levels of loggers", lambda: levels.follow({}))
     dynamic.on_change(lambda now: levels.follow(now.config.logger_levels))
     # Check keys first: an unusable key is reported before logs are recovered and ZooKeeper is
     # contacted.
-    tls = check_keys(config)
+    check_security(config.security.client)
+    tls = ListenersTls(config.security)
     # Created first: a broker whose authorizer cannot be created changes nothing.
     authorizer = make_authorizer(config)
     session = ZkSession(

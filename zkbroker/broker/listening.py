@@ -7,13 +7,12 @@ is registered. The broker registers the ports that it really listens on.
 import logging
 import socket
 
-from zkbroker.broker.quotas.table import quota_of
+from zkbroker.broker.quotas.table import given_quota
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.connection_rates import listener_rates
 from zkbroker.config.levels import LEVELS
 from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import StorageError
-from zkbroker.network.client.opening import check_security
 from zkbroker.network.server.connection_rates import UNLIMITED, CreationLimits
 from zkbroker.network.server.limits import Limits
 from zkbroker.network.server.server import Listener, Server
@@ -52,14 +51,9 @@ def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
     addresses: dict[str, float] = {}
     others: float = UNLIMITED
     for entity, settings in users.settings.items():
-        text = settings.get(ADDRESS_RATE)
-        if entity.ip is None or text is None:
+        if entity.ip is None or (rate := given_quota(entity, settings, ADDRESS_RATE)) is None:
             continue
-        rate = quota_of(text)
-        if rate is None:
-            logger.warning("quota ignored entity=%s key=%s value=%r: give a number above 0",
-                           entity.path, ADDRESS_RATE, text)  # fmt: skip
-        elif isinstance(entity.ip, Default):
+        if isinstance(entity.ip, Default):
             others = rate
         else:
             addresses[entity.ip] = rate
@@ -99,16 +93,6 @@ def listen(config: BrokerConfig, tls: ListenersTls) -> Server:
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         logger.info("listening address=%s listener=%s", shown, name)
     return server
-
-
-def check_keys(config: BrokerConfig) -> ListenersTls:
-    """Check the keys of every listener, and those for connections to other brokers.
-
-    Raises:
-        ConfigError: they cannot be used.
-    """
-    check_security(config.security.client)
-    return ListenersTls(config.security)
 
 
 def registration(config: BrokerConfig, broker_id: int, server: Server) -> BrokerInfo:

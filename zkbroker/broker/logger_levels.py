@@ -14,16 +14,12 @@ class AppliedLevels:
         self._before: dict[str, int] = {}
 
     def follow(self, levels: Mapping[str, str]) -> None:
-        """Set levels; `levels` is logger → name of its level."""
+        """Set levels; `levels` is logger → name of its level, empty to restore all."""
         for name in self._before.keys() - levels.keys():
             _logger(name).setLevel(self._before.pop(name))
         for name, level in levels.items():
             self._before.setdefault(name, _logger(name).level)
             _logger(name).setLevel(level)
-
-    def restore(self) -> None:
-        """Restore the former level of every logger."""
-        self.follow({})
 
 
 def _logger(name: str) -> logging.Logger:

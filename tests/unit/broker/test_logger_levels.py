@@ -12,5 +12,5 @@ def test_logger_levels_are_applied_and_restored():
     assert (logger.level, logging.getLogger().level) == (logging.DEBUG, logging.CRITICAL)
     levels.follow({logger.name: "INFO"})
     assert (logger.level, logging.getLogger().level) == (logging.INFO, root)
-    levels.restore()
+    levels.follow({})
     assert logger.level == logging.ERROR

@@ -51,6 +51,18 @@ def quota_of(text: str) -> float | None:
     return number if math.isfinite(number) and number > 0 else None
 
 
+def given_quota(entity: ConfigEntity, settings: Mapping[str, str], key: str) -> float | None:
+    """Return a quota in the settings of an entity; None without one. One that is none is logged."""
+    text = settings.get(key)
+    if text is None:
+        return None
+    quota = quota_of(text)
+    if quota is None:
+        logger.warning("quota ignored entity=%s key=%s value=%r: give a number above 0",
+                       entity.path, key, text)  # fmt: skip
+    return quota
+
+
 class QuotaTable:
     """All quotas that are set.
 
@@ -72,16 +84,8 @@ class QuotaTable:
 
     def _add(self, entity: ConfigEntity, settings: Mapping[str, str]) -> None:
         for kind, quotas in self._quotas.items():
-            text = settings.get(kind)
-            if text is None:
-                continue
-            quota = quota_of(text)
-            if quota is None:
-                logger.warning(
-                    "quota ignored entity=%s key=%s value=%r: give a number above 0",
-                    entity.path, kind, text,
-                )  # fmt: skip
-            else:
+            quota = given_quota(entity, settings, kind)
+            if quota is not None:
                 quotas[entity.user, entity.client] = quota
 
     @property
