@@ -18,7 +18,9 @@ from zkbroker.broker.handlers.fetch import FetchHandler
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.metrics import TopicMetrics
 from zkbroker.broker.plain_ways import plain_ways
-from zkbroker.broker.quotas import ClientQuotas, QuotaKind, QuotaTable, Throttling
+from zkbroker.broker.quotas.client_quotas import ClientQuotas
+from zkbroker.broker.quotas.table import QuotaKind, QuotaTable
+from zkbroker.broker.quotas.throttling import Throttling
 from zkbroker.fileslice import FileSlice
 from zkbroker.log import TopicPartition
 from zkbroker.network.server.server import CloseConnection

@@ -19,7 +19,8 @@ from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.metrics import GATHERED, BrokerMetrics, RequestMetrics
 from zkbroker.broker.pacing import RUN_S, paced
-from zkbroker.broker.quotas import ClientLimits, Throttling, throttled_produce
+from zkbroker.broker.quotas.client_quotas import ClientLimits
+from zkbroker.broker.quotas.throttling import Throttling, throttled_produce
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ZkbrokerError
 from zkbroker.fileslice import FileSlice

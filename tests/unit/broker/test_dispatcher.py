@@ -5,7 +5,9 @@ from tests.support.replicas import PlainRuntime
 from zkbroker.broker.clients import ClientVersions
 from zkbroker.broker.dispatcher import Dispatcher
 from zkbroker.broker.metrics import BrokerMetrics
-from zkbroker.broker.quotas import ClientQuotas, QuotaTable, Throttling
+from zkbroker.broker.quotas.client_quotas import ClientQuotas
+from zkbroker.broker.quotas.table import QuotaTable
+from zkbroker.broker.quotas.throttling import Throttling
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.server.server import CloseConnection

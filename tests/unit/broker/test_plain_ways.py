@@ -10,7 +10,7 @@ from tests.support.broker_requests import fetch_partition
 from tests.support.plain_broker import PlainBroker
 from tests.support.random_requests import random_request
 from zkbroker.broker.guard import Permissions
-from zkbroker.broker.quotas import QuotaKind
+from zkbroker.broker.quotas.table import QuotaKind
 from zkbroker.protocol import ApiKey, RequestHeader, encode_request
 from zkbroker.protocol.messages import FetchRequest, ProduceRequest
 from zkbroker.protocol.messages.fetch import FetchRequestTopic

@@ -36,7 +36,7 @@ class ClientLimits:
         generation: number of the quotas' version; a later version may differ.
         user: the name of the principal.
         client: its client id, "" without one.
-        found: kind → the key of the shared rate, and the quota.
+        found: kind → the key of the shared rate, and the quota in the recorded unit per second.
     """
 
     generation: int
@@ -81,8 +81,12 @@ class ClientQuotas:
 
     def limits(self, user: str, client: str) -> ClientLimits:
         """Return the quotas of a client of a user."""
-        table = self._table
-        found = {kind: each for kind in QuotaKind if (each := table.find(kind, user, client))}
+        found: dict[QuotaKind, tuple[Key, float]] = {}
+        for kind in QuotaKind:
+            each = self._table.find(kind, user, client)
+            if each is not None:
+                # A percentage of a second is 10 ms.
+                found[kind] = each[0], each[1] * 10 if kind is QuotaKind.REQUEST else each[1]
         return ClientLimits(self.generation, user, client, found)
 
     def record(self, limits: ClientLimits, kind: QuotaKind, amount: float) -> int:
@@ -96,8 +100,8 @@ class ClientQuotas:
         found = limits.found.get(kind)
         if found is None:
             return 0
-        now_ms, quota = self._clock_ms(), _per_second(kind, found[1])
-        rate = self._rate(kind, found[0], quota)
+        key, quota = found
+        now_ms, rate = self._clock_ms(), self._rate(kind, key, quota)
         rate.record(amount, quota, now_ms)
         return self._bounded(kind, rate.throttle_ms(quota, now_ms))
 
@@ -106,8 +110,8 @@ class ClientQuotas:
         found = limits.found.get(kind)
         if found is None:
             return 0
-        quota = _per_second(kind, found[1])
-        rate = self._rate(kind, found[0], quota)
+        key, quota = found
+        rate = self._rate(kind, key, quota)
         return self._bounded(kind, rate.throttle_ms(quota, self._clock_ms()))
 
     def allowance(self, limits: ClientLimits, kind: QuotaKind) -> float | None:
@@ -115,8 +119,8 @@ class ClientQuotas:
         found = limits.found.get(kind)
         if found is None:
             return None
-        quota = _per_second(kind, found[1])
-        return self._rate(kind, found[0], quota).allowance(quota, self._clock_ms())
+        key, quota = found
+        return self._rate(kind, key, quota).allowance(quota, self._clock_ms())
 
     def _bounded(self, kind: QuotaKind, throttle_ms: int) -> int:
         # For request time at most one sample, as genuine brokers do: heartbeats are also requests.
@@ -134,8 +138,3 @@ class ClientQuotas:
         rate = SampledRate(windows.number, windows.size_ms)
         rates[name] = quota, rate
         return rate
-
-
-def _per_second(kind: QuotaKind, quota: float) -> float:
-    """Return a quota in the recorded unit per second."""
-    return quota * 10 if kind is QuotaKind.REQUEST else quota

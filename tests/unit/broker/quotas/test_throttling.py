@@ -4,7 +4,9 @@ import pytest
 
 from tests.support.handler_services import HandlerSession
 from zkbroker.broker.clients import ClientCounts
-from zkbroker.broker.quotas import ClientQuotas, QuotaKind, QuotaTable, Throttling
+from zkbroker.broker.quotas.client_quotas import ClientQuotas
+from zkbroker.broker.quotas.table import QuotaKind, QuotaTable
+from zkbroker.broker.quotas.throttling import Throttling
 from zkbroker.protocol.messages import (
     FetchRequest,
     FetchResponse,
