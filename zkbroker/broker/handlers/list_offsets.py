@@ -81,24 +81,18 @@ class ListOffsetsHandler:
                 count = max(0, asked.max_num_offsets)
                 offsets = log.segment_offsets_before(timestamp, count, role.end_for(reader))
                 return ListOffsetsResponsePartition(partition=number, offsets=offsets)
+            answer = ListOffsetsResponsePartition(partition=number, leader_epoch=epoch)
             if timestamp == EARLIEST_TIMESTAMP:
-                start = log.log_start_offset
-                return ListOffsetsResponsePartition(
-                    partition=number, offset=start, leader_epoch=epoch
-                )
-            if timestamp == LATEST_TIMESTAMP:
+                answer.offset = log.log_start_offset
+            elif timestamp == LATEST_TIMESTAMP:
                 self._require_known_end(role, version, reader)
-                end = role.end_for(reader)
-                return ListOffsetsResponsePartition(
-                    partition=number, offset=end, leader_epoch=epoch
-                )
-            found = log.offset_for_timestamp(timestamp, role.end_for(reader))
-            if found is None:
+                answer.offset = role.end_for(reader)
+            elif (found := log.offset_for_timestamp(timestamp, role.end_for(reader))) is not None:
+                answer.timestamp, answer.offset = found.timestamp, found.offset
+            else:
                 self._require_known_end(role, version, reader)
                 return ListOffsetsResponsePartition(partition=number)
-            return ListOffsetsResponsePartition(
-                partition=number, timestamp=found.timestamp, offset=found.offset, leader_epoch=epoch
-            )
+            return answer
         except ZkbrokerError as error:
             return ListOffsetsResponsePartition(partition=number, error_code=error_code(error))
 

@@ -5,7 +5,7 @@ group's coordinator.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
@@ -242,7 +242,7 @@ class OffsetsHandlers:
         if error is not ErrorCode.NONE:
             if context.api_version >= _ERROR_FOR_ALL_SINCE:
                 return OffsetFetchResponse(error_code=error)
-            return OffsetFetchResponse(topics=_failed(request.topics or [], error))
+            return _failed(request.topics or [], error)
         topics = request.topics
         if topics is None:
             topics = _all_of(offsets)
@@ -271,7 +271,7 @@ class OffsetsHandlers:
                 keys += [(topic.topic, number) for number in topic.partitions if number in known]
             found = read_offsets(self._services.session, group, keys)
         except ProtocolError as error:
-            return OffsetFetchResponse(topics=_failed(topics, error.code))
+            return _failed(topics, error.code)
 
         def answer(key: Key) -> OffsetFetchResponsePartition:
             if key in found:
@@ -280,14 +280,7 @@ class OffsetsHandlers:
                 partition=key[1], error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
 
-        return OffsetFetchResponse(
-            topics=[
-                OffsetFetchResponseTopic(
-                    topic.topic, [answer((topic.topic, number)) for number in topic.partitions]
-                )
-                for topic in topics
-            ]
-        )
+        return _answered(topics, answer)
 
 
 def _can_be_node(group: str) -> bool:
@@ -306,19 +299,23 @@ def _answer_of(number: int, value: OffsetValue | None) -> OffsetFetchResponsePar
     )
 
 
-def _failed(
-    topics: list[OffsetFetchRequestTopic], error: ErrorCode
-) -> list[OffsetFetchResponseTopic]:
-    return [
-        OffsetFetchResponseTopic(
-            topic.topic,
-            [
-                OffsetFetchResponsePartition(partition=number, error_code=error)
-                for number in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+def _failed(topics: list[OffsetFetchRequestTopic], error: ErrorCode) -> OffsetFetchResponse:
+    return _answered(
+        topics, lambda key: OffsetFetchResponsePartition(partition=key[1], error_code=error)
+    )
+
+
+def _answered(
+    topics: list[OffsetFetchRequestTopic], answer: Callable[[Key], OffsetFetchResponsePartition]
+) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.topic, [answer((topic.topic, number)) for number in topic.partitions]
+            )
+            for topic in topics
+        ]
+    )
 
 
 def _all_of(offsets: Mapping[Key, OffsetValue]) -> list[OffsetFetchRequestTopic]:
