@@ -57,7 +57,7 @@ def handler_table(
         ApiKey.ALTER_CONFIGS: configs.alter_configs,
         ApiKey.SASL_HANDSHAKE: sasl.sasl_handshake,
         ApiKey.SASL_AUTHENTICATE: sasl.sasl_authenticate,
-        ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsHandler(services.logs, services.replicas),
+        ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsHandler(services),
         **acls,
         **coordination.handlers(verify),
         **transactions.handlers(),

@@ -222,9 +222,7 @@ class Topics:
             UnknownTopicOrPartition: it does not exist.
             RegistryError: ZooKeeper does not answer.
         """
-        check_topic_name(name)
-        if not self._view.exists(name):
-            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+        self._check_exists(name)
         return topic_config(self._session, name)
 
     def configure(
@@ -237,12 +235,15 @@ class Topics:
             ConfigError: a setting is not allowed.
             RegistryError: ZooKeeper does not answer.
         """
-        check_topic_name(name)
-        if not self._view.exists(name):
-            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+        self._check_exists(name)
         self._config.log.with_topic_overrides(settings)
         if not validate_only:
             set_topic_config(self._session, name, settings)
+
+    def _check_exists(self, name: str) -> None:
+        check_topic_name(name)
+        if not self._view.exists(name):
+            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
 
     def _internal_replicas(self, name: str, wanted: int) -> int:
         live = len(self._live(wanted))

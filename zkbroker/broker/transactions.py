@@ -19,7 +19,6 @@ from zkbroker.log import TopicPartition
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from zkbroker.protocol.messages.write_txn_markers import TxnMarker
-from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
 from zkbroker.registry.producer_ids import ProducerIds
 from zkbroker.registry.state_form import StateForm
@@ -81,16 +80,7 @@ class TransactionCoordination:
 
     def handlers(self) -> dict[ApiKey, Handler]:
         """The handlers of the transaction APIs, except TxnOffsetCommit."""
-        handlers = TransactionHandlers(
-            self._services,
-            self.coordinator,
-            self._producer_ids,
-            partial(
-                self._services.partition_count,
-                OFFSETS_TOPIC,
-                self._services.config.offsets_topic_partitions,
-            ),
-        )
+        handlers = TransactionHandlers(self._services, self.coordinator, self._producer_ids)
         return {
             ApiKey.INIT_PRODUCER_ID: handlers.init_producer_id,
             ApiKey.ADD_PARTITIONS_TO_TXN: handlers.add_partitions,

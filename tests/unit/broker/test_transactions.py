@@ -48,7 +48,11 @@ def led(tmp_path):
 def services(led):
     assignments = {"t": {0: (1,), 1: (1,)}}
     view = SimpleNamespace(assignment=assignments.get)
-    return handler_services(led, PlainRuntime(), view=view)
+    made = handler_services(
+        led, PlainRuntime(), view=view, partition_count=lambda topic, planned: planned
+    )
+    made.config.offsets_topic_partitions = 50
+    return made
 
 
 def write(led, *markers):
@@ -191,7 +195,7 @@ def handlers(led, code=E.NONE):
         return code
 
     coordinator = SimpleNamespace(add_partitions=add)
-    return TransactionHandlers(services(led), coordinator, None, lambda: 50), asked
+    return TransactionHandlers(services(led), coordinator, None), asked
 
 
 def added(made, *topics):
@@ -230,7 +234,7 @@ def test_producer_id_is_retriable_while_zookeeper_is_away(led, transactional_id)
         raise ConnectionLost("no answer")
 
     coordinator, ids = SimpleNamespace(init_producer_id=away), SimpleNamespace(next_id=away)
-    made = TransactionHandlers(services(led), coordinator, ids, lambda: 50)
+    made = TransactionHandlers(services(led), coordinator, ids)
     answer = made.init_producer_id(InitProducerIdRequest(transactional_id), handler_context(1))
     assert (answer.error_code, answer.producer_id) == (E.COORDINATOR_LOAD_IN_PROGRESS, -1)
 

@@ -1,24 +1,19 @@
 """DescribeLogDirs: each data directory with the sizes of its partitions."""
 
 from zkbroker.broker.context import RequestContext
+from zkbroker.broker.services import BrokerServices
 from zkbroker.errors import ErrorCode
-from zkbroker.log import LogManager, TopicPartition
+from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from zkbroker.protocol.messages.log_dirs import LogDir, LogDirPartition, LogDirTopic
-from zkbroker.replica.manager import ReplicaManager
 
 
 class DescribeLogDirsHandler:
-    """Handles DescribeLogDirs; a failed directory has error 56.
+    """Handles DescribeLogDirs; a failed directory has error 56."""
 
-    Args:
-        logs: the started log manager.
-        replicas: knows how far the partitions should be.
-    """
-
-    def __init__(self, logs: LogManager, replicas: ReplicaManager) -> None:
-        self._logs = logs
-        self._replicas = replicas
+    def __init__(self, services: BrokerServices) -> None:
+        self._logs = services.logs
+        self._replicas = services.replicas
 
     def __call__(
         self, request: DescribeLogDirsRequest, context: RequestContext

@@ -1,7 +1,7 @@
 """The transaction APIs: requests of producers to their coordinator, and between brokers."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
@@ -50,7 +50,6 @@ class TransactionHandlers:
         services: of the broker.
         coordinator: of the transactional ids whose partition is led here.
         producer_ids: assigns ids to producers without a transactional id.
-        offsets_partitions: returns how many partitions `__consumer_offsets` has.
     """
 
     def __init__(
@@ -58,12 +57,10 @@ class TransactionHandlers:
         services: BrokerServices,
         coordinator: TransactionCoordinator,
         producer_ids: ProducerIds,
-        offsets_partitions: Callable[[], int],
     ) -> None:
         self._services = services
         self._coordinator = coordinator
         self._producer_ids = producer_ids
-        self._offsets_partitions = offsets_partitions
 
     def init_producer_id(
         self, request: InitProducerIdRequest, context: RequestContext
@@ -100,7 +97,7 @@ class TransactionHandlers:
         self, request: AddPartitionsToTxnRequest, context: RequestContext
     ) -> AddPartitionsToTxnResponse:
         """Add partitions to a transaction, all of them or none."""
-        wanted = [(topic.topic, number) for topic in request.topics for number in topic.partitions]
+        wanted = _keys(request.topics)
         codes = {key: self._check(key) for key in context.paced(wanted)}
         if any(codes.values()):
             for key, code in codes.items():
@@ -130,7 +127,9 @@ class TransactionHandlers:
         self, request: AddOffsetsToTxnRequest, context: RequestContext
     ) -> AddOffsetsToTxnResponse:
         """Add the partition of `__consumer_offsets` that holds a group to a transaction."""
-        number = key_partition(request.group_id, self._offsets_partitions())
+        services = self._services
+        count = services.partition_count(OFFSETS_TOPIC, services.config.offsets_topic_partitions)
+        number = key_partition(request.group_id, count)
         error = self._coordinator.add_partitions(
             request.transactional_id,
             request.producer_id,
@@ -163,11 +162,7 @@ class TransactionHandlers:
                         asked.transactional_id,
                         asked.producer_id,
                         asked.producer_epoch,
-                        [
-                            (topic.topic, number)
-                            for topic in asked.topics
-                            for number in topic.partitions
-                        ],
+                        _keys(asked.topics),
                     ),
                 )
                 for asked in context.paced(request.transactions)
@@ -245,6 +240,10 @@ class MarkerHandler:
         )
 
 
+def _keys(topics: Sequence[TxnTopicPartitions]) -> list[Key]:
+    return [(topic.topic, number) for topic in topics for number in topic.partitions]
+
+
 def _errors(topic: TxnTopicPartitions, codes: Mapping[Key, ErrorCode]) -> TxnTopicErrors:
     return TxnTopicErrors(
         topic.topic,
@@ -264,6 +263,5 @@ def _lost(appended: Unacknowledged) -> ZkbrokerError | None:
 
 def _wanted(markers: Sequence[TxnMarker]) -> Iterator[tuple[int, TxnMarker, Key]]:
     for at, marker in enumerate(markers):
-        for topic in marker.topics:
-            for number in topic.partitions:
-                yield at, marker, (topic.topic, number)
+        for key in _keys(marker.topics):
+            yield at, marker, key
