@@ -32,11 +32,7 @@ _INLINE_RECORDS = 1000
 
 
 class DownConversion:
-    """Converts for all fetches of a broker.
-
-    Args:
-        offload: calls a function with its arguments in another thread.
-    """
+    """Converts for all fetches of a broker; `offload` calls a function in another thread."""
 
     def __init__(self, offload: Callable[..., bytes]) -> None:
         self._offload = offload
@@ -90,13 +86,7 @@ class DownConversion:
     ) -> tuple[FileSlice | bytes, bool]:
         """Return the result of a read for a reader of a version before `EVERYTHING_SINCE`.
 
-        Args:
-            role: of the partition.
-            version: of the fetch.
-            reader: how far it sees.
-            offset: from which it was read.
-            found: the result; its slice is returned or closed.
-            context: of the fetch.
+        The slice of the result is returned or closed.
 
         Returns:
             The records, and whether memory allowed less than there is.

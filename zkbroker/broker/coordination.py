@@ -46,11 +46,7 @@ class Coordination:
         )
 
     def handlers(self, verify: Verify) -> dict[ApiKey, Handler]:
-        """The handlers of the APIs that groups use.
-
-        Args:
-            verify: asks a transaction's coordinator whether partitions are part of it.
-        """
+        """The handlers of the APIs that groups use."""
         groups = GroupHandlers(self._services, self.coordinator)
         offsets = OffsetsHandlers(self._services, self.coordinator, verify)
         return {

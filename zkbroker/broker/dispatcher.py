@@ -80,14 +80,7 @@ class ConnectionState:
 
 
 class Dispatcher:
-    """Finds the handler of each request.
-
-    Args:
-        handlers: by API.
-        metrics: counts requests.
-        clients: counts clients and versions.
-        max_items: how many array items one request may have.
-    """
+    """Finds the handler of each request, which may have `max_items` items of arrays."""
 
     def __init__(
         self,

@@ -18,11 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class DynamicConfig:
-    """The present configuration.
-
-    Args:
-        static: the configuration that the broker was started with.
-    """
+    """The present configuration; the static one is that with which the broker was started."""
 
     def __init__(self, static: BrokerConfig) -> None:
         self.static = static

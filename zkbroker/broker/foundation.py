@@ -46,13 +46,10 @@ class Foundation:
     Args:
         session: connected.
         logs: recovered.
-        capacity: how many partitions can be held open.
         server: its ports are bound; it serves nothing yet.
         own: the broker's registration.
         local: host and port under which this machine reaches the listener of brokers.
-        cluster_id: of the cluster.
         states: writes decisions in the cluster's form.
-        authorizer: of the broker, if it has one.
     """
 
     dynamic: DynamicConfig

@@ -66,11 +66,7 @@ class Permissions:
     ) -> bool:
         """Whether a client may do an operation.
 
-        Args:
-            client: the requester.
-            operation: the requested operation.
-            resource: the resource.
-            audited: whether to log a refusal; False if another permission may still allow it.
+        A refusal is logged if `audited`; it is not if another permission may still allow it.
         """
         allowed = self.decides(client, operation, resource)
         if allowed or audited:

@@ -31,16 +31,7 @@ def handler_table(
     leader_throttle: ReplicationThrottle,
     acls: Mapping[ApiKey, Handler],
 ) -> dict[ApiKey, Handler]:
-    """Return the handler of each API.
-
-    Args:
-        services: of the broker.
-        coordination: of groups.
-        transactions: their coordination.
-        replication: handlers for controllers and followers.
-        leader_throttle: of fetches by followers.
-        acls: handlers of the ACL APIs.
-    """
+    """Return the handler of each API; `acls` are those of the ACL APIs."""
     topics = TopicsHandlers(services)
     configs = ConfigsHandlers(services)
     verify = transactions.verifier.check

@@ -33,11 +33,7 @@ class PeerLevels:
         self._warned_of: set[int] = set()
 
     def look(self, brokers: Mapping[int, BrokerInfo]) -> None:
-        """Warn of brokers whose level is incompatible with this broker's.
-
-        Args:
-            brokers: all registered brokers, by id.
-        """
+        """Warn of registered brokers whose level is incompatible with this broker's."""
         others = {
             number
             for number, info in brokers.items()

@@ -119,12 +119,7 @@ class BrokerServices:
     ) -> Leadership:
         """Return the leadership of this broker for a partition; see `partition`.
 
-        Args:
-            topic: of the partition.
-            number: of the partition.
-            patience: of the request; None if it names only one partition.
-            epoch: the client's idea of the current leader epoch; -1 for no check.
-            copying: whether a follower asks.
+        `epoch` is the client's idea of the current leader epoch; -1 for no check.
 
         Raises:
             ZkbrokerError: see `partition` and `Partition.leadership`.

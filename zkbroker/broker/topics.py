@@ -39,14 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class Topics:
-    """Changes topics through ZooKeeper.
-
-    Args:
-        config: the broker's settings, for defaults.
-        session: a started session.
-        view: the cluster.
-        capacity: how many partitions a broker can hold.
-    """
+    """Changes topics through ZooKeeper; defaults come from the broker's settings."""
 
     def __init__(
         self,

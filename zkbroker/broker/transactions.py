@@ -35,9 +35,7 @@ _VERSION = 0
 class TransactionCoordination:
     """Ties a `TransactionCoordinator` to the partitions of `__transaction_state` that are led here.
 
-    Args:
-        services: of the broker.
-        groups: gets the markers in `__consumer_offsets`.
+    `groups` gets the markers in `__consumer_offsets`.
     """
 
     def __init__(self, services: BrokerServices, groups: GroupCoordinator) -> None:

@@ -75,12 +75,7 @@ class TransactionVerifier:
     ) -> None:
         """Return if messages of a transaction may be written to partitions, else raise.
 
-        Args:
-            transactional_id: of the transaction.
-            producer_id: of the transaction.
-            producer_epoch: the producer's epoch.
-            partitions: of the messages.
-            park: entered while another broker is asked.
+        `park` is entered while another broker is asked.
 
         Raises:
             ProtocolError: they may not (47, 48), or the coordinator cannot be asked now (19).

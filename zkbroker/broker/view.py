@@ -100,10 +100,7 @@ class ClusterView:
     ) -> ErrorCode:
         """Apply the controller's state; partitions that it does not name stay unchanged.
 
-        Args:
-            request: of a controller.
-            fence: shared with its other requests.
-            connection: see `ControllerFence.check`.
+        The fence is shared with its other requests; `connection` as in `ControllerFence.check`.
         """
         try:
             fence.check(

@@ -57,17 +57,10 @@ def reader_of(isolation_level: int) -> ReadEnd:
 
 
 class FetchHandler:
-    """Handles Fetch.
-
-    Args:
-        services: of the broker.
-        throttle: of this broker as a leader; none by default.
-    """
+    """Handles Fetch; the throttle is that of this broker as a leader, none by default."""
 
     def __init__(
-        self,
-        services: BrokerServices,
-        throttle: ReplicationThrottle | None = None,
+        self, services: BrokerServices, throttle: ReplicationThrottle | None = None
     ) -> None:
         self._services = services
         self._throttle = throttle or ReplicationThrottle(services.runtime)

@@ -75,12 +75,7 @@ class _Answer(Generic[Result]):
         self._event.set()
 
     def wait(self, context: RequestContext, gone: Callable[[], object]) -> Result:
-        """Wait for the reply.
-
-        Args:
-            context: of the request.
-            gone: called if the client disconnects first.
-        """
+        """Wait for the reply; `gone` is called if the client disconnects first."""
         if not self._event.is_set():
             with context.park(self._event.set):
                 self._event.wait()
@@ -91,12 +86,7 @@ class _Answer(Generic[Result]):
 
 
 class GroupHandlers:
-    """Handles the group APIs.
-
-    Args:
-        services: of the broker.
-        coordinator: of the groups whose partition is hosted here.
-    """
+    """Handles the group APIs; the coordinator has the groups whose partition is hosted here."""
 
     def __init__(self, services: BrokerServices, coordinator: GroupCoordinator) -> None:
         self._services = services

@@ -59,17 +59,11 @@ _LATEST_MS = 2**63 - 1
 class OffsetsHandlers:
     """Handles OffsetCommit, TxnOffsetCommit and OffsetFetch.
 
-    Args:
-        services: of the broker.
-        coordinator: of the groups whose partition is hosted here.
-        verify: asks a transaction's coordinator whether partitions are part of it.
+    The coordinator has the groups whose partition is hosted here.
     """
 
     def __init__(
-        self,
-        services: BrokerServices,
-        coordinator: GroupCoordinator,
-        verify: Verify,
+        self, services: BrokerServices, coordinator: GroupCoordinator, verify: Verify
     ) -> None:
         self._services = services
         self._coordinator = coordinator

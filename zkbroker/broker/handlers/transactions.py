@@ -46,10 +46,8 @@ Key = tuple[str, int]
 class TransactionHandlers:
     """Handles InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and VerifyTransaction.
 
-    Args:
-        services: of the broker.
-        coordinator: of the transactional ids whose partition is led here.
-        producer_ids: assigns ids to producers without a transactional id.
+    The coordinator has the transactional ids whose partition is led here; `producer_ids` are for
+    producers without such an id.
     """
 
     def __init__(
@@ -171,12 +169,9 @@ class TransactionHandlers:
 
 
 class MarkerHandler:
-    """Handles WriteTxnMarkers: appends markers, and waits for the replicas in sync.
+    """Handles WriteTxnMarkers: appends markers, and waits `timeout_s` for the replicas in sync.
 
-    Args:
-        services: of the broker.
-        groups: gets the markers in `__consumer_offsets`.
-        timeout_s: how long to wait for the replicas in sync.
+    `groups` gets the markers in `__consumer_offsets`.
     """
 
     def __init__(

@@ -46,12 +46,7 @@ class ClientLimits:
 
 
 class ClientQuotas:
-    """The rates of all clients with quotas.
-
-    Args:
-        clock_ms: a monotonic clock.
-        windows: the time windows of the rates.
-    """
+    """The rates of all clients with quotas, by a monotonic clock."""
 
     def __init__(self, clock_ms: Callable[[], int], windows: QuotaWindows | None = None) -> None:
         self._clock_ms = clock_ms

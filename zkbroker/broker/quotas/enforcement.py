@@ -36,12 +36,7 @@ def enforce_quotas(
 ) -> ClientQuotas:
     """Make a dispatcher throttle by the present and future quotas of users and clients.
 
-    Args:
-        dispatcher: of the broker.
-        config: settings of the broker.
-        users: the settings in ZooKeeper.
-        runtime: its clock.
-        unmute: lets muted connections go on.
+    `unmute` lets muted connections go on.
     """
     windows = QuotaWindows(config.quota_windows, config.quota_window_s * 1000, config.quota_clients)
     quotas = ClientQuotas(runtime.clock_ms, windows)

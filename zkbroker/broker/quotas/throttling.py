@@ -115,22 +115,13 @@ class Meter:
         return min_bytes, max_bytes
 
     def handled(self, response: Any, used_ms: float) -> None:
-        """Count a handled request, and set the throttle time in its answer.
-
-        Args:
-            response: to the request; None without one.
-            used_ms: its time in the handler, in milliseconds.
-        """
+        """Count a handled request, and set the throttle time in its answer, None without one."""
         throttle_ms = self.used(used_ms)
         if throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
 
     def used(self, used_ms: float) -> int:
-        """Count a handled request; return the throttle time for its answer in ms.
-
-        Args:
-            used_ms: its time in the handler, in milliseconds.
-        """
+        """Count a handled request by its time in the handler; return its throttle time in ms."""
         quotas, limits, throttle_ms = self.quotas, self.limits, 0
         if self.timed:
             throttle_ms = quotas.record(limits, QuotaKind.REQUEST, used_ms)
@@ -160,13 +151,7 @@ class Throttling:
         self._quotas = quotas
 
     def limits(self, known: ClientLimits | None, user: str, client: str | None) -> ClientLimits:
-        """Return the quotas of a connection's user and client.
-
-        Args:
-            known: the previous result for the connection.
-            user: the name of its principal.
-            client: its client id.
-        """
+        """Return the quotas of a connection's user and client; `known` is its previous result."""
         quotas = self._quotas
         if known is not None and known.generation == quotas.generation and known.user == user:
             return known
