@@ -7,6 +7,7 @@ in another way is not served. Neither affects the partitions that are served.
 """
 
 import resource
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from zkbroker.errors import ErrorCode, ProtocolError
@@ -45,11 +46,7 @@ class PartitionCapacity:
         read = min(self._read_segments * _OF_A_READ_SEGMENT, descriptors // 4)
         return max(0, descriptors - connections - read) // OF_A_PARTITION
 
-    def check(
-        self,
-        held: Iterable[Sequence[int]],
-        added: Iterable[Sequence[int]],
-    ) -> None:
+    def check(self, held: Iterable[Sequence[int]], added: Iterable[Sequence[int]]) -> None:
         """Refuse new partitions if one of their brokers would hold too many.
 
         The other brokers are assumed to have the same limit of files as this one.
@@ -61,11 +58,7 @@ class PartitionCapacity:
         Raises:
             ProtocolError: INVALID_PARTITIONS; the message tells which limit to raise.
         """
-        more: dict[int, int] = {}
-        for replicas in added:
-            for broker in replicas:
-                more[broker] = more.get(broker, 0) + 1
-        counts = dict(more)
+        counts = Counter(broker for replicas in added for broker in replicas)
         for replicas in held:
             for broker in replicas:
                 if broker in counts:

@@ -14,6 +14,7 @@ import logging
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gevent
 
@@ -36,6 +37,7 @@ from zkbroker.registry.topics_watch import TopicsWatch
 from zkbroker.registry.user_configs import UserConfigsWatch
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import SessionState
+from zkbroker.zookeeper.watching import WatchLoop
 
 logger = logging.getLogger(__name__)
 
@@ -173,6 +175,10 @@ class BrokerNode:
             # Without ZooKeeper there is nothing to wait for: the ephemeral nodes end by themselves.
             return 10.0 if session.state is SessionState.CONNECTED else 0.2
 
+        def follow(name: str, watch: WatchLoop[Any]) -> None:
+            patiently(watch.start)
+            teardown.add(name, lambda: watch.close(patience_s()))
+
         teardown.add("session state", session.on_state(_log_outage))
         teardown.add("session watch", session.on_state(membership.note_session))
         # Before any request is served: ACLs that are not read yet would refuse clients.
@@ -180,26 +186,18 @@ class BrokerNode:
         patiently(authorization.start)
         teardown.add("ACLs", lambda: authorization.close(patience_s()))
         authorization.check_own()
-        topics_watch = TopicsWatch(session, view.set_topics)
-        patiently(topics_watch.start)
-        teardown.add("topics watch", lambda: topics_watch.close(patience_s()))
+        follow("topics watch", TopicsWatch(session, view.set_topics))
         patiently(lambda: look_for_lost_logs(parts.services, foundation.states))
         patiently(lambda: raise_epochs(parts.services, foundation.states))
         teardown.add("registration", lambda: membership.deregister(patience_s()))
         patiently(membership.start)
-        brokers_watch = BrokersWatch(session, view.set_brokers)
-        patiently(brokers_watch.start)
-        teardown.add("brokers watch", lambda: brokers_watch.close(patience_s()))
+        follow("brokers watch", BrokersWatch(session, view.set_brokers))
         parts.writer.start()
         teardown.add("leader states", lambda: parts.writer.close(patience_s()))
         self._dynamic.on_change(lambda now: _reconfigure(parts, now))
-        settings_watch = BrokerConfigWatch(session, self.broker_id, self._dynamic.take)
-        patiently(settings_watch.start)
-        teardown.add("settings watch", lambda: settings_watch.close(patience_s()))
+        follow("settings watch", BrokerConfigWatch(session, self.broker_id, self._dynamic.take))
         parts.services.users.on_change(lambda _: _reconfigure_connections(parts))
-        users_watch = UserConfigsWatch(session, parts.services.users.take)
-        patiently(users_watch.start)
-        teardown.add("users watch", lambda: users_watch.close(patience_s()))
+        follow("users watch", UserConfigsWatch(session, parts.services.users.take))
         parts.peers.start()
         teardown.add("other brokers", lambda: parts.peers.close(patience_s()))
         parts.checkpoint.start()

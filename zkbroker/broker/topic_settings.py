@@ -66,16 +66,14 @@ class TopicSettings:
         here = {tp.topic for tp in self._logs.logs()}
         for topic in here & topics.configs.keys():
             settings = topics.configs[topic]
-            if self._applied.get(topic) != settings:
-                self._apply(topic, settings)
-
-    def _apply(self, topic: str, settings: Mapping[str, str]) -> None:
-        try:
-            self._logs.update_topic_config(topic, settings)
-        except ConfigError as error:
-            logger.warning("topic configuration not applied topic=%s error=%s", topic, error)
-            return
-        self._applied[topic] = settings
+            if self._applied.get(topic) == settings:
+                continue
+            try:
+                self._logs.update_topic_config(topic, settings)
+            except ConfigError as error:
+                logger.warning("topic configuration not applied topic=%s error=%s", topic, error)
+            else:
+                self._applied[topic] = settings
 
 
 def settings_for_recovery(connected: Callable[[], ZkSession], topics: Set[str]) -> Settings:
