@@ -5,6 +5,7 @@ security settings. A broker without a listener of that name is reached by its pl
 broker's listener is plain, and otherwise not at all.
 """
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from zkbroker.config.security import NO_SECURITY, PLAINTEXT, ClientSecurity
@@ -42,6 +43,7 @@ class NoWay:
         """There is nothing to close."""
 
 
+@dataclass(frozen=True, eq=False)
 class Dialing:
     """Makes connections to brokers; each is opened at its first use.
 
@@ -53,19 +55,11 @@ class Dialing:
         security: settings for connecting to it.
     """
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        own: BrokerInfo,
-        local: tuple[str, int] | None = None,
-        listener: str = PLAINTEXT,
-        security: ClientSecurity = NO_SECURITY,
-    ) -> None:
-        self._runtime = runtime
-        self._own = own
-        self._local = local
-        self._listener = listener
-        self._security = security
+    runtime: Runtime
+    own: BrokerInfo
+    local: tuple[str, int] | None = None
+    listener: str = PLAINTEXT
+    security: ClientSecurity = NO_SECURITY
 
     def connection(
         self,
@@ -86,28 +80,28 @@ class Dialing:
         reached = self._reached(broker)
         if reached is None:
             return NoWay(
-                f"broker {broker.id} has no listener {self._listener}: it has "
+                f"broker {broker.id} has no listener {self.listener}: it has "
                 f"{', '.join(broker.listeners)}; give all brokers that listener"
             )
         host, port = reached
         name = host
-        if broker.id == self._own.id and self._local is not None:
+        if broker.id == self.own.id and self.local is not None:
             # The advertised address may not be reachable from this machine itself.
-            host, port = self._local
+            host, port = self.local
         return InterBrokerConnection(
-            self._runtime,
+            self.runtime,
             host,
             port,
-            client_id=f"broker-{self._own.id}-{purpose}",
+            client_id=f"broker-{self.own.id}-{purpose}",
             timeout_ms=timeout_ms,
             receive_buffer_bytes=receive_buffer_bytes,
-            security=self._security,
+            security=self.security,
             server_name=name,
         )
 
     def _reached(self, broker: BrokerInfo) -> tuple[str, int] | None:
-        found = broker.listeners.get(self._listener)
+        found = broker.listeners.get(self.listener)
         if found is not None:
             return found[1:]
-        plain = self._security.protocol == PLAINTEXT
+        plain = self.security.protocol == PLAINTEXT
         return broker.endpoint_of(PLAINTEXT) if plain else None

@@ -8,6 +8,8 @@ present controller are carried out, and clients of every version find the partit
 It waits as long as there is progress: thousands of partitions take time.
 """
 
+from dataclasses import dataclass
+
 from zkbroker.broker.view import ClusterView
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.state_writer import LeaderStateWriter
@@ -16,42 +18,36 @@ STILL_S = 60.0
 """How long a start waits without progress."""
 
 
+@dataclass(frozen=True, eq=False)
 class Readiness:
     """Whether a starting broker is ready, and the wait for it."""
 
-    def __init__(
-        self,
-        broker_id: int,
-        view: ClusterView,
-        replicas: ReplicaManager,
-        writer: LeaderStateWriter,
-    ) -> None:
-        self._broker_id = broker_id
-        self._view = view
-        self._replicas = replicas
-        self._writer = writer
+    broker_id: int
+    view: ClusterView
+    replicas: ReplicaManager
+    writer: LeaderStateWriter
 
     def wait(self, still_s: float = STILL_S) -> bool:
         """Wait until this broker is ready; False after `still_s` without progress."""
         decided = -1
-        unsubscribe = self._replicas.on_change(self._view.notify)
+        unsubscribe = self.replicas.on_change(self.view.notify)
         try:
-            while not self._view.wait_for(self.reached, still_s):
-                if len(self._replicas.partitions) == decided:
+            while not self.view.wait_for(self.reached, still_s):
+                if len(self.replicas.partitions) == decided:
                     return False
-                decided = len(self._replicas.partitions)
+                decided = len(self.replicas.partitions)
             return True
         finally:
             unsubscribe()
 
     def reached(self) -> bool:
         """Whether this broker is ready."""
-        view, replicas = self._view, self._replicas
+        view, replicas = self.view, self.replicas
         for topic, assignment in view.topics.assignments.items():
             if topic in view.topics.deleting:
                 continue
             for number, brokers in assignment.items():
-                if self._broker_id not in brokers:
+                if self.broker_id not in brokers:
                     continue
                 # Without a partition here the controller sends no LeaderAndIsr.
                 partition = replicas.get(topic, number) if replicas.roles.caught_up else None
@@ -59,4 +55,4 @@ class Readiness:
                     return False
                 if partition.leading is not None and view.decided(topic, number) is None:
                     return False
-        return self._writer.idle
+        return self.writer.idle

@@ -7,6 +7,7 @@ one, act when they see them there.
 
 import logging
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.view import ClusterView
@@ -38,20 +39,14 @@ from zkbroker.zookeeper.errors import NodeExists
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, eq=False)
 class Topics:
     """Changes topics through ZooKeeper; defaults come from the broker's settings."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        session: ZkSession,
-        view: ClusterView,
-        capacity: PartitionCapacity,
-    ) -> None:
-        self._capacity = capacity
-        self._config = config
-        self._session = session
-        self._view = view
+    config: BrokerConfig
+    session: ZkSession
+    view: ClusterView
+    capacity: PartitionCapacity
 
     def create(
         self,
@@ -81,9 +76,9 @@ class Topics:
             ConfigError: a setting is not allowed.
             RegistryError: ZooKeeper does not answer.
         """
-        check_new_name(name, self._view.topics.assignments)
+        check_new_name(name, self.view.topics.assignments)
         settings = dict(settings or {})
-        self._config.log.with_topic_overrides(settings)
+        self.config.log.with_topic_overrides(settings)
         if assignment:
             if partitions != -1 or replication_factor != -1:
                 raise ProtocolError(
@@ -95,16 +90,16 @@ class Topics:
             replicas = check_assignment(assignment, self._live(named=named))
         else:
             if partitions == -1:
-                partitions = self._config.topic_partitions.get(name, self._config.num_partitions)
+                partitions = self.config.topic_partitions.get(name, self.config.num_partitions)
             if replication_factor == -1:
-                replication_factor = self._config.default_replication_factor
+                replication_factor = self.config.default_replication_factor
             replicas = plan_topic(
                 self._racks(replication_factor), partitions, replication_factor, racks=racks
             )
         self._check_capacity(replicas)
         if not validate_only:
             try:
-                create_topic(self._session, name, replicas, settings)
+                create_topic(self.session, name, replicas, settings)
             except NodeExists:
                 raise topic_exists(name) from None
 
@@ -115,7 +110,7 @@ class Topics:
             ProtocolError: the name is not allowed.
             RegistryError: ZooKeeper does not answer.
         """
-        config = self._config
+        config = self.config
         settings: dict[str, str] = {}
         factor = config.default_replication_factor
         partitions = config.topic_partitions.get(name, config.num_partitions)
@@ -180,7 +175,7 @@ class Topics:
             ProtocolError: a check failed.
             RegistryError: ZooKeeper does not answer.
         """
-        current = self._view.assignment(name)
+        current = self.view.assignment(name)
         if current is None:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
         named = {broker for replicas in assignments or () for broker in replicas}
@@ -188,7 +183,7 @@ class Topics:
         replicas = plan_growth(name, current, total, racks, assignment=assignments)
         self._check_capacity(replicas)
         if not validate_only:
-            add_partitions(self._session, name, replicas)
+            add_partitions(self.session, name, replicas)
 
     def delete(self, name: str) -> None:
         """Request the deletion of a topic.
@@ -197,13 +192,13 @@ class Topics:
             ProtocolError: it does not exist, or deletion is disabled.
             RegistryError: ZooKeeper does not answer.
         """
-        if not self._config.delete_topics:
+        if not self.config.delete_topics:
             raise ProtocolError(
                 "Topic deletion is disabled.", code=ErrorCode.TOPIC_DELETION_DISABLED
             )
-        if name not in self._view.topics.assignments:
+        if name not in self.view.topics.assignments:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
-        mark_for_deletion(self._session, name)
+        mark_for_deletion(self.session, name)
 
     def settings(self, name: str) -> dict[str, str]:
         """Return the settings of a topic in ZooKeeper.
@@ -216,7 +211,7 @@ class Topics:
             RegistryError: ZooKeeper does not answer.
         """
         self._check_exists(name)
-        return topic_config(self._session, name)
+        return topic_config(self.session, name)
 
     def configure(
         self, name: str, settings: Mapping[str, str], *, validate_only: bool = False
@@ -229,13 +224,13 @@ class Topics:
             RegistryError: ZooKeeper does not answer.
         """
         self._check_exists(name)
-        self._config.log.with_topic_overrides(settings)
+        self.config.log.with_topic_overrides(settings)
         if not validate_only:
-            set_topic_config(self._session, name, settings)
+            set_topic_config(self.session, name, settings)
 
     def _check_exists(self, name: str) -> None:
         check_topic_name(name)
-        if not self._view.exists(name):
+        if not self.view.exists(name):
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
 
     def _internal_replicas(self, name: str, wanted: int) -> int:
@@ -259,15 +254,15 @@ class Topics:
             replicas: how many brokers a partition needs.
             named: brokers that an assignment names.
         """
-        live = self._view.brokers
+        live = self.view.brokers
         if len(live) < replicas or not named <= live.keys():
-            live = list_brokers(self._session)
+            live = list_brokers(self.session)
         return live
 
     def _racks(self, replicas: int = 1, named: Set[int] = frozenset()) -> dict[int, str | None]:
         return {broker.id: broker.rack for broker in self._live(replicas, named).values()}
 
     def _check_capacity(self, added: Mapping[int, Sequence[int]]) -> None:
-        assignments = self._view.topics.assignments
+        assignments = self.view.topics.assignments
         held = (replicas for each in assignments.values() for replicas in each.values())
-        self._capacity.check(held, added.values())
+        self.capacity.check(held, added.values())

@@ -17,6 +17,7 @@ they could not answer.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from zkbroker.broker.view import NO_LEADER, ClusterView
 from zkbroker.coordinator.stored_log import key_partition
@@ -38,6 +39,7 @@ _REFUSED = {
 }
 
 
+@dataclass(frozen=True, eq=False)
 class TransactionVerifier:
     """Asks coordinators.
 
@@ -49,21 +51,15 @@ class TransactionVerifier:
         enabled: False to accept everything without a check.
     """
 
-    def __init__(
-        self,
-        coordinator: TransactionCoordinator,
-        view: ClusterView,
-        send: Callable[[int, VerifyTransactionRequest], VerifyTransactionResponse],
-        *,
-        runtime: Runtime,
-        enabled: bool = True,
-    ) -> None:
-        self._coordinator = coordinator
-        self._view = view
-        self._send = send
-        self._runtime = runtime
-        self._enabled = enabled
-        self._couriers: dict[int, Courier[VerifiedTransaction, int]] = {}
+    coordinator: TransactionCoordinator
+    view: ClusterView
+    send: Callable[[int, VerifyTransactionRequest], VerifyTransactionResponse]
+    _: KW_ONLY
+    runtime: Runtime
+    enabled: bool = True
+    _couriers: dict[int, Courier[VerifiedTransaction, int]] = field(
+        default_factory=dict, init=False
+    )
 
     def check(
         self,
@@ -80,7 +76,7 @@ class TransactionVerifier:
         Raises:
             ProtocolError: they may not (47, 48), or the coordinator cannot be asked now (19).
         """
-        if not self._enabled:
+        if not self.enabled:
             return
         try:
             code = self._ask(transactional_id, producer_id, producer_epoch, partitions, park)
@@ -108,16 +104,16 @@ class TransactionVerifier:
         partitions: Sequence[PartitionKey],
         park: Park,
     ) -> ErrorCode:
-        assignment = self._view.assignment(TRANSACTION_TOPIC)
+        assignment = self.view.assignment(TRANSACTION_TOPIC)
         if not assignment:
             # The topic may be so new that this broker does not know it yet.
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         number = key_partition(transactional_id, len(assignment))
-        leader, _ = self._view.leader(TRANSACTION_TOPIC, number)
+        leader, _ = self.view.leader(TRANSACTION_TOPIC, number)
         if leader == NO_LEADER:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if leader == self._view.own.id:
-            return self._coordinator.verify(
+        if leader == self.view.own.id:
+            return self.coordinator.verify(
                 transactional_id, producer_id, producer_epoch, partitions
             )
         asked = VerifiedTransaction(
@@ -132,10 +128,10 @@ class TransactionVerifier:
         if courier is None:
 
             def send(asked: Sequence[VerifiedTransaction]) -> list[int]:
-                answer = self._send(broker, VerifyTransactionRequest(list(asked)))
+                answer = self.send(broker, VerifyTransactionRequest(list(asked)))
                 return [each.error_code for each in answer.results]
 
             courier = self._couriers[broker] = Courier(
-                f"verify-at-{broker}", send, runtime=self._runtime
+                f"verify-at-{broker}", send, runtime=self.runtime
             )
         return courier

@@ -7,6 +7,7 @@ member's removal, or by the coordinator's close.
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from zkbroker.broker.context import RequestContext
@@ -85,12 +86,12 @@ class _Answer(Generic[Result]):
         return self._result
 
 
+@dataclass(frozen=True, eq=False)
 class GroupHandlers:
     """Handles the group APIs; the coordinator has the groups whose partition is hosted here."""
 
-    def __init__(self, services: BrokerServices, coordinator: GroupCoordinator) -> None:
-        self._services = services
-        self._coordinator = coordinator
+    services: BrokerServices
+    coordinator: GroupCoordinator
 
     def find_coordinator(
         self, request: FindCoordinatorRequest, context: RequestContext
@@ -99,17 +100,17 @@ class GroupHandlers:
         topic = _TOPICS.get(request.key_type)
         if topic is None:
             return _no_coordinator(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if topic == TRANSACTION_TOPIC and self._services.config.inter_broker_protocol == "0.8.2":
+        if topic == TRANSACTION_TOPIC and self.services.config.inter_broker_protocol == "0.8.2":
             # Transactional clients take this error as final, and retry after others.
             return _no_coordinator(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "Transactions need inter.broker.protocol.version=2.1 or later.",
             )
-        view = self._services.view
+        view = self.services.view
         assignment = view.assignment(topic)
         if assignment is None:
             try:
-                self._services.topics.create_automatically(topic)
+                self.services.topics.create_automatically(topic)
             except ZkbrokerError as error:
                 # Every client retries after error 15; it may take other errors as final.
                 logger.warning("topic not created topic=%s error=%s", topic, error)
@@ -129,8 +130,8 @@ class GroupHandlers:
 
     def join_group(self, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
         """Let a member join; answered when the rebalance is over."""
-        answer: _Answer[JoinResult] = _Answer(self._services.runtime)
-        self._coordinator.join(
+        answer: _Answer[JoinResult] = _Answer(self.services.runtime)
+        self.coordinator.join(
             request.group_id,
             JoinRequest(
                 member_id=request.member_id,
@@ -143,7 +144,7 @@ class GroupHandlers:
             ),
             answer,
         )
-        result = answer.wait(context, lambda: self._coordinator.gone(request.group_id, answer))
+        result = answer.wait(context, lambda: self.coordinator.gone(request.group_id, answer))
         return JoinGroupResponse(
             error_code=result.error,
             generation_id=result.generation,
@@ -155,20 +156,20 @@ class GroupHandlers:
 
     def sync_group(self, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
         """Return a member's assignment; answered when the leader has sent it."""
-        answer: _Answer[SyncResult] = _Answer(self._services.runtime)
-        self._coordinator.sync(
+        answer: _Answer[SyncResult] = _Answer(self.services.runtime)
+        self.coordinator.sync(
             request.group_id,
             request.member_id,
             request.generation_id,
             {each.member_id: each.assignment for each in request.assignments},
             answer,
         )
-        result = answer.wait(context, lambda: self._coordinator.gone(request.group_id, answer))
+        result = answer.wait(context, lambda: self.coordinator.gone(request.group_id, answer))
         return SyncGroupResponse(error_code=result.error, assignment=result.assignment)
 
     def heartbeat(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
         """Record that a member is alive."""
-        error = self._coordinator.heartbeat(
+        error = self.coordinator.heartbeat(
             request.group_id, request.member_id, request.generation_id
         )
         return HeartbeatResponse(error_code=error)
@@ -178,14 +179,14 @@ class GroupHandlers:
     ) -> LeaveGroupResponse:
         """Remove a member."""
         return LeaveGroupResponse(
-            error_code=self._coordinator.leave(request.group_id, request.member_id)
+            error_code=self.coordinator.leave(request.group_id, request.member_id)
         )
 
     def describe_groups(
         self, request: DescribeGroupsRequest, context: RequestContext
     ) -> DescribeGroupsResponse:
         """Describe groups that are coordinated here."""
-        described = map(self._coordinator.describe, context.paced(dict.fromkeys(request.groups)))
+        described = map(self.coordinator.describe, context.paced(dict.fromkeys(request.groups)))
         return DescribeGroupsResponse(
             groups=[
                 DescribedGroup(
@@ -204,7 +205,7 @@ class GroupHandlers:
         self, request: ListGroupsRequest, context: RequestContext
     ) -> ListGroupsResponse:
         """List the groups that are coordinated here."""
-        error, groups = self._coordinator.list_groups()
+        error, groups = self.coordinator.list_groups()
         return ListGroupsResponse(
             error_code=error, groups=[ListedGroup(*group) for group in groups]
         )
@@ -215,7 +216,7 @@ class GroupHandlers:
         """Delete empty groups with their offsets."""
         return DeleteGroupsResponse(
             groups=[
-                DeletedGroup(group_id, self._coordinator.delete(group_id, context.park))
+                DeletedGroup(group_id, self.coordinator.delete(group_id, context.park))
                 for group_id in context.paced(dict.fromkeys(request.groups))
             ]
         )

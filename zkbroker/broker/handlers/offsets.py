@@ -6,6 +6,7 @@ group's coordinator.
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
@@ -56,18 +57,16 @@ _UNSET = -1
 _LATEST_MS = 2**63 - 1
 
 
+@dataclass(frozen=True, eq=False)
 class OffsetsHandlers:
     """Handles OffsetCommit, TxnOffsetCommit and OffsetFetch.
 
     The coordinator has the groups whose partition is hosted here.
     """
 
-    def __init__(
-        self, services: BrokerServices, coordinator: GroupCoordinator, verify: Verify
-    ) -> None:
-        self._services = services
-        self._coordinator = coordinator
-        self._verify = verify
+    services: BrokerServices
+    coordinator: GroupCoordinator
+    verify: Verify
 
     # -- OffsetCommit
 
@@ -87,7 +86,7 @@ class OffsetsHandlers:
         if context.api_version == _FROM_ZOOKEEPER:
             found.update(self._commit_to_zookeeper(request.group_id, good))
         else:
-            error = self._coordinator.commit(
+            error = self.coordinator.commit(
                 request.group_id,
                 request.member_id,
                 request.generation_id,
@@ -116,7 +115,7 @@ class OffsetsHandlers:
         """Commit offsets that take effect once the producer's transaction is committed."""
         found: dict[Key, int] = {}
         good: dict[Key, OffsetValue] = {}
-        now_ms = self._services.runtime.now_ms()
+        now_ms = self.services.runtime.now_ms()
         for topic in request.topics:
             numbers = self._partitions(topic.topic)
             for partition in context.paced(topic.partitions):
@@ -130,7 +129,7 @@ class OffsetsHandlers:
                         commit_timestamp_ms=now_ms,
                         expire_timestamp_ms=_UNSET,
                     )
-        error = self._coordinator.commit_transactional(
+        error = self.coordinator.commit_transactional(
             request.group_id,
             (request.producer_id, request.producer_epoch),
             good,
@@ -154,7 +153,7 @@ class OffsetsHandlers:
     def _verified(self, request: TxnOffsetCommitRequest, number: int, park: Park) -> ErrorCode:
         """Ask whether a partition of `__consumer_offsets` is part of the transaction."""
         try:
-            self._verify(
+            self.verify(
                 request.transactional_id,
                 request.producer_id,
                 request.producer_epoch,
@@ -177,19 +176,19 @@ class OffsetsHandlers:
         if partition.partition not in numbers:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         # Genuine brokers also count characters, despite the setting's name.
-        if len(partition.metadata or "") > self._services.config.offset_metadata_max_bytes:
+        if len(partition.metadata or "") > self.services.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 
     def _partitions(self, topic: str) -> Collection[int]:
         """The partitions of a topic, none if it does not exist."""
-        view = self._services.view
+        view = self.services.view
         assignment = view.assignment(topic)
         if assignment is None and topic not in view.topics.deleting:
             # Another broker may know of a new topic before this one: read ZooKeeper.
             try:
                 check_topic_name(topic)
-                assignment = read_assignment(self._services.session, topic)
+                assignment = read_assignment(self.services.session, topic)
             except (InvalidTopic, RegistryError) as error:
                 logger.info("commit for unknown topic=%s error=%s", topic, error)
         return assignment or ()
@@ -197,7 +196,7 @@ class OffsetsHandlers:
     def _value(
         self, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition
     ) -> OffsetValue:
-        now_ms = self._services.runtime.now_ms()
+        now_ms = self.services.runtime.now_ms()
         retention_ms = request.retention_time_ms
         return OffsetValue(
             offset=partition.offset,
@@ -215,7 +214,7 @@ class OffsetsHandlers:
         if not _can_be_node(group):
             return dict.fromkeys(offsets, ErrorCode.INVALID_GROUP_ID)
         answers = commit_offsets(
-            self._services.session,
+            self.services.session,
             group,
             {key: (partition.offset, None) for key, partition in offsets.items()},
         )
@@ -232,7 +231,7 @@ class OffsetsHandlers:
         """Return committed offsets; -1 if there is none."""
         if context.api_version == _FROM_ZOOKEEPER:
             return self._fetch_from_zookeeper(request.group_id, request.topics or [])
-        error, offsets = self._coordinator.offsets(request.group_id)
+        error, offsets = self.coordinator.offsets(request.group_id)
         if error is not ErrorCode.NONE:
             if context.api_version >= _ERROR_FOR_ALL_SINCE:
                 return OffsetFetchResponse(error_code=error)
@@ -263,7 +262,7 @@ class OffsetsHandlers:
             for topic in topics:
                 known = self._partitions(topic.topic)
                 keys += [(topic.topic, number) for number in topic.partitions if number in known]
-            found = read_offsets(self._services.session, group, keys)
+            found = read_offsets(self.services.session, group, keys)
         except ProtocolError as error:
             return _failed(topics, error.code)
 

@@ -1,6 +1,7 @@
 """Requests between brokers: those of the controller, and OffsetForLeaderEpoch."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
@@ -34,6 +35,7 @@ from zkbroker.replica.fencing import NO_BROKER_EPOCH, ControllerFence, states_in
 _SAYS_UNKNOWN_SINCE = 2
 
 
+@dataclass(frozen=True, eq=False)
 class ReplicationHandlers:
     """Handles LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown, OffsetForLeaderEpoch.
 
@@ -45,35 +47,28 @@ class ReplicationHandlers:
             from ZooKeeper if the epoch is later than the known one.
     """
 
-    def __init__(
-        self,
-        services: BrokerServices,
-        fence: ControllerFence,
-        controller: Controller,
-        broker_epoch_is: Callable[[int], object],
-    ) -> None:
-        self._services = services
-        self._fence = fence
-        self._controller = controller
-        self._broker_epoch_is = broker_epoch_is
+    services: BrokerServices
+    fence: ControllerFence
+    controller: Controller
+    broker_epoch_is: Callable[[int], object]
 
     def leader_and_isr(
         self, request: LeaderAndIsrRequest, context: RequestContext
     ) -> LeaderAndIsrResponse:
         """Lead and follow as the controller has decided."""
         self._learn(request.broker_epoch)
-        return self._services.replicas.roles.leader_and_isr(request, context.session.number)
+        return self.services.replicas.roles.leader_and_isr(request, context.session.number)
 
     def stop_replica(
         self, request: StopReplicaRequest, context: RequestContext
     ) -> StopReplicaResponse:
         """Stop replicas, and delete their logs if asked to."""
         self._learn(request.broker_epoch)
-        answer = self._services.replicas.roles.stop_replica(request, context.session.number)
+        answer = self.services.replicas.roles.stop_replica(request, context.session.number)
         if request.delete_partitions:
-            left = {each.key.topic for each in self._services.replicas.all()}
+            left = {each.key.topic for each in self.services.replicas.all()}
             for topic in {topic for topic, _ in request.replicas()} - left:
-                self._services.metrics.forget_topic(topic)
+                self.services.metrics.forget_topic(topic)
         return answer
 
     def update_metadata(
@@ -81,8 +76,8 @@ class ReplicationHandlers:
     ) -> UpdateMetadataResponse:
         """Update the view with the controller's state of the cluster."""
         self._learn(request.broker_epoch)
-        services = self._services
-        code = services.view.update(request, self._fence, context.session.number)
+        services = self.services
+        code = services.view.update(request, self.fence, context.session.number)
         if code == ErrorCode.NONE:
             for topic, state in states_in(request):
                 if state.leader == services.broker_id:
@@ -93,16 +88,14 @@ class ReplicationHandlers:
 
     def _learn(self, broker_epoch: int) -> None:
         if broker_epoch != NO_BROKER_EPOCH:
-            self._broker_epoch_is(broker_epoch)
+            self.broker_epoch_is(broker_epoch)
 
     def controlled_shutdown(
         self, request: ControlledShutdownRequest, context: RequestContext
     ) -> ControlledShutdownResponse:
         """Move the leaders of a broker that is about to stop, as the controller."""
         try:
-            remaining = self._controller.controlled_shutdown(
-                request.broker_id, request.broker_epoch
-            )
+            remaining = self.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
         except ProtocolError as error:
             code = error.code
             if (
@@ -124,10 +117,10 @@ class ReplicationHandlers:
             wanted = [(each.topic, number) for each in request.topics for number in each.partitions]
         codes: dict[tuple[str, int], ErrorCode]
         try:
-            codes = self._controller.elect_preferred(wanted, request.timeout_ms / 1000)
+            codes = self.controller.elect_preferred(wanted, request.timeout_ms / 1000)
         except ProtocolError as error:
             # The response has no error field of its own: every partition gets the code.
-            every = self._services.view.partitions() if wanted is None else wanted
+            every = self.services.view.partitions() if wanted is None else wanted
             codes = dict.fromkeys(every, error.code)
         topics: dict[str, ElectedTopic] = {}
         for (topic, number), code in codes.items():
@@ -158,7 +151,7 @@ class ReplicationHandlers:
         self, topic: str, asked: OffsetForLeaderEpochRequestPartition, patience: Patience
     ) -> OffsetForLeaderEpochResponsePartition:
         try:
-            leadership = self._services.leadership(
+            leadership = self.services.leadership(
                 topic,
                 asked.partition,
                 patience,

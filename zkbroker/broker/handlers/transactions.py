@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
@@ -43,6 +44,7 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, int]
 
 
+@dataclass(frozen=True, eq=False)
 class TransactionHandlers:
     """Handles InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and VerifyTransaction.
 
@@ -50,15 +52,9 @@ class TransactionHandlers:
     producers without such an id.
     """
 
-    def __init__(
-        self,
-        services: BrokerServices,
-        coordinator: TransactionCoordinator,
-        producer_ids: ProducerIds,
-    ) -> None:
-        self._services = services
-        self._coordinator = coordinator
-        self._producer_ids = producer_ids
+    services: BrokerServices
+    coordinator: TransactionCoordinator
+    producer_ids: ProducerIds
 
     def init_producer_id(
         self, request: InitProducerIdRequest, context: RequestContext
@@ -80,9 +76,9 @@ class TransactionHandlers:
     ) -> InitProducerIdResponse:
         if request.transactional_id is None:
             with context.park(finish_anyway):
-                new_id = self._producer_ids.next_id()
+                new_id = self.producer_ids.next_id()
             return InitProducerIdResponse(producer_id=new_id, producer_epoch=0)
-        found = self._coordinator.init_producer_id(
+        found = self.coordinator.init_producer_id(
             request.transactional_id, request.transaction_timeout_ms, context.park
         )
         return InitProducerIdResponse(
@@ -101,7 +97,7 @@ class TransactionHandlers:
             for key, code in codes.items():
                 codes[key] = code or ErrorCode.OPERATION_NOT_ATTEMPTED
         else:
-            error = self._coordinator.add_partitions(
+            error = self.coordinator.add_partitions(
                 request.transactional_id,
                 request.producer_id,
                 request.producer_epoch,
@@ -117,7 +113,7 @@ class TransactionHandlers:
         topic, number = key
         if topic in INTERNAL_TOPICS:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if number not in (self._services.view.assignment(topic) or ()):
+        if number not in (self.services.view.assignment(topic) or ()):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NONE
 
@@ -125,10 +121,10 @@ class TransactionHandlers:
         self, request: AddOffsetsToTxnRequest, context: RequestContext
     ) -> AddOffsetsToTxnResponse:
         """Add the partition of `__consumer_offsets` that holds a group to a transaction."""
-        services = self._services
+        services = self.services
         count = services.partition_count(OFFSETS_TOPIC, services.config.offsets_topic_partitions)
         number = key_partition(request.group_id, count)
-        error = self._coordinator.add_partitions(
+        error = self.coordinator.add_partitions(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -139,7 +135,7 @@ class TransactionHandlers:
 
     def end(self, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
         """Commit or abort a transaction."""
-        error = self._coordinator.end(
+        error = self.coordinator.end(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -156,7 +152,7 @@ class TransactionHandlers:
             results=[
                 VerificationResult(
                     asked.transactional_id,
-                    self._coordinator.verify(
+                    self.coordinator.verify(
                         asked.transactional_id,
                         asked.producer_id,
                         asked.producer_epoch,
@@ -168,18 +164,16 @@ class TransactionHandlers:
         )
 
 
+@dataclass(frozen=True, eq=False)
 class MarkerHandler:
     """Handles WriteTxnMarkers: appends markers, and waits `timeout_s` for the replicas in sync.
 
     `groups` gets the markers in `__consumer_offsets`.
     """
 
-    def __init__(
-        self, services: BrokerServices, groups: GroupCoordinator, timeout_s: float
-    ) -> None:
-        self._services = services
-        self._groups = groups
-        self._timeout_s = timeout_s
+    services: BrokerServices
+    groups: GroupCoordinator
+    timeout_s: float
 
     def __call__(
         self, request: WriteTxnMarkersRequest, context: RequestContext
@@ -196,7 +190,7 @@ class MarkerHandler:
         patience = Patience()
         for at, marker, key in paced(list(_wanted(request.markers))):
             try:
-                leadership = self._services.leadership(*key, patience)
+                leadership = self.services.leadership(*key, patience)
                 result = leadership.end_transaction(
                     marker.producer_id,
                     marker.producer_epoch,
@@ -213,8 +207,8 @@ class MarkerHandler:
         results = wait_for_acks(
             list(last.values()),
             -1,
-            self._timeout_s,
-            runtime=self._services.runtime,
+            self.timeout_s,
+            runtime=self.services.runtime,
             park=park,
         )
         failures = dict(zip(last, results, strict=True))
@@ -222,7 +216,7 @@ class MarkerHandler:
             failure = failures[key] or _lost(appended)
             codes[at][key] = ErrorCode.NONE if failure is None else error_code(failure)
             if failure is None and key[0] == OFFSETS_TOPIC:
-                self._groups.end_transaction(
+                self.groups.end_transaction(
                     key[1], marker.producer_id, appended.last_offset, commit=marker.committed
                 )
         return WriteTxnMarkersResponse(
