@@ -25,19 +25,15 @@ class Line(Protocol):
         """Close it."""
 
 
+@dataclass(frozen=True)
 class NoWay:
-    """Replaces a connection to a broker that has no suitable listener.
+    """Replaces a connection to a broker that has no suitable listener."""
 
-    Args:
-        why: the error of every request.
-    """
-
-    def __init__(self, why: str) -> None:
-        self._why = why
+    why: str
 
     def send(self, request: Any, version: int) -> Any:
         """Raise NetworkError."""
-        raise NetworkError(self._why)
+        raise NetworkError(self.why)
 
     def close(self) -> None:
         """There is nothing to close."""

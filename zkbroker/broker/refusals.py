@@ -56,8 +56,6 @@ _TEXTS = {
 }
 """The texts of genuine brokers for an error of the whole request."""
 
-Refuse = Callable[[Any, ErrorCode], Any]
-
 
 class Items(NamedTuple):
     """The field of a request with its items, and how to answer an error for one of them.
@@ -70,7 +68,7 @@ class Items(NamedTuple):
 
     asked: str
     answered: str
-    refuse: Refuse
+    refuse: Callable[[Any, ErrorCode], Any]
 
 
 def _partitions(topic_class: Any, partition_class: Any, **more: Any) -> Items:

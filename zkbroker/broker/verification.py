@@ -39,7 +39,7 @@ _REFUSED = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class TransactionVerifier:
     """Asks coordinators.
 
