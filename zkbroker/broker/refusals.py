@@ -87,15 +87,19 @@ def _partitions(topic_class: Any, partition_class: Any, **more: Any) -> Items:
 _TXN_PARTITIONS = _partitions(TxnTopicErrors, TxnPartitionError)
 
 
-def _created(item: Any, code: ErrorCode) -> CreatedTopic:
-    denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return CreatedTopic(item.topic, code, "Authorization failed." if denied else None)
+def _changed_topics(answer_class: Any, if_denied: str) -> Items:
+    def refuse(topic: Any, code: ErrorCode) -> Any:
+        denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return answer_class(topic.topic, code, if_denied if denied else None)
+
+    return Items("topics", "topics", refuse)
 
 
-def _grown(item: Any, code: ErrorCode) -> CreatedPartitions:
-    denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    text = "The topic authorization is failed." if denied else None
-    return CreatedPartitions(item.topic, code, text)
+def _resources(answer_class: Any) -> Items:
+    def refuse(item: Any, code: ErrorCode) -> Any:
+        return answer_class(code, None, item.resource_type, item.resource_name)
+
+    return Items("resources", "resources", refuse)
 
 
 def _marker(item: Any, code: ErrorCode) -> TxnMarkerResult:
@@ -116,7 +120,7 @@ ITEMS: Mapping[ApiKey, Items] = {
     ApiKey.DESCRIBE_GROUPS: Items(
         "groups", "groups", lambda name, code: DescribedGroup(code, name)
     ),
-    ApiKey.CREATE_TOPICS: Items("topics", "topics", _created),
+    ApiKey.CREATE_TOPICS: _changed_topics(CreatedTopic, "Authorization failed."),
     ApiKey.DELETE_TOPICS: Items("topics", "topics", DeletedTopic),
     ApiKey.DELETE_RECORDS: _partitions(DeleteRecordsResponseTopic, DeleteRecordsResponsePartition),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _partitions(
@@ -131,17 +135,11 @@ ITEMS: Mapping[ApiKey, Items] = {
     ApiKey.DELETE_ACLS: Items(
         "filters", "results", lambda item, code: DeletedAcls(code, _TEXTS.get(code))
     ),
-    ApiKey.DESCRIBE_CONFIGS: Items(
-        "resources",
-        "resources",
-        lambda item, code: DescribedConfigs(code, None, item.resource_type, item.resource_name),
+    ApiKey.DESCRIBE_CONFIGS: _resources(DescribedConfigs),
+    ApiKey.ALTER_CONFIGS: _resources(AlteredConfigs),
+    ApiKey.CREATE_PARTITIONS: _changed_topics(
+        CreatedPartitions, "The topic authorization is failed."
     ),
-    ApiKey.ALTER_CONFIGS: Items(
-        "resources",
-        "resources",
-        lambda item, code: AlteredConfigs(code, None, item.resource_type, item.resource_name),
-    ),
-    ApiKey.CREATE_PARTITIONS: Items("topics", "topics", _grown),
     ApiKey.DELETE_GROUPS: Items("groups", "groups", DeletedGroup),
     ApiKey.ELECT_PREFERRED_LEADERS: _partitions(ElectedTopic, ElectedPartition),
     ApiKey.VERIFY_TRANSACTION: Items(

@@ -30,11 +30,11 @@ from zkbroker.replica.fencing import (
     check_decision,
     states_in,
 )
+from zkbroker.replica.role import NO_EPOCH
 
 logger = logging.getLogger(__name__)
 
 NO_LEADER = -1
-NO_EPOCH = -1
 DECIDED_WITHIN_S = 1.0
 """How long after a partition was first seen a request may wait for its leader."""
 
