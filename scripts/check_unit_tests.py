@@ -205,7 +205,6 @@ REAL_THING = {
     "zkbroker/broker/handlers/groups.py": "integration/test_group_apis.py",
     "zkbroker/broker/handlers/list_offsets.py": "integration/test_broker_serving.py",
     "zkbroker/broker/handlers/log_dirs.py": "faults/test_hostile_requests.py",
-    "zkbroker/broker/handlers/offsets.py": "integration/test_group_apis.py",
     "zkbroker/broker/composition.py": "integration/test_broker_serving.py",
     "zkbroker/broker/foundation.py": "integration/test_broker_serving.py",
     "zkbroker/broker/process.py": "integration/test_broker_serving.py",
