@@ -32,7 +32,7 @@ class SimContext:
 
     def __init__(self, version: int, connection: int = 0) -> None:
         self.api_version = version
-        self.session = SimpleNamespace(number=connection)
+        self.session = SimpleNamespace(number=connection, release_answer=lambda: None)
         self.peer_gone = False
         self._wake: Callable[[], object] = lambda: None
 
@@ -51,11 +51,6 @@ class SimContext:
 
     def paced(self, items: Iterable[Any]) -> Iterable[Any]:
         return items
-
-    def reserve_answer(self, wanted: int) -> int:
-        return wanted
-
-    def release_answer(self) -> None: ...
 
 
 @dataclass(eq=False)
