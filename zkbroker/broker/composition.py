@@ -6,6 +6,7 @@
 Invariant: a part is given only existing parts. No part is started here: `node` starts them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zkbroker.broker.authorization import Authorization
@@ -16,7 +17,7 @@ from zkbroker.broker.dispatcher import Dispatcher
 from zkbroker.broker.foundation import Foundation
 from zkbroker.broker.handler_table import handler_table
 from zkbroker.broker.handlers.replication import ReplicationHandlers
-from zkbroker.broker.logins import Logins
+from zkbroker.broker.logins import login_gates
 from zkbroker.broker.membership import ClusterMembership
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.peer_levels import PeerLevels
@@ -30,6 +31,7 @@ from zkbroker.broker.topics import Topics
 from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
 from zkbroker.controller import Controller
+from zkbroker.network.server.server import Gate
 from zkbroker.registry.scram_secret import scram_secret
 from zkbroker.registry.state_form import StateForm
 from zkbroker.replica.checkpoint import HighWatermarkCheckpoint
@@ -56,7 +58,7 @@ class BrokerParts:
     transactions: TransactionCoordination
     authorization: Authorization
     dispatcher: Dispatcher
-    logins: Logins
+    gates: Mapping[str, Gate]
 
 
 def compose(foundation: Foundation) -> BrokerParts:
@@ -137,7 +139,7 @@ def compose(foundation: Foundation) -> BrokerParts:
     )
     dispatcher.plain_ways = plain_ways(handlers, authorization.permissions)
     enforce_quotas(dispatcher, config, services.users, runtime, foundation.server.unmute)
-    logins = Logins(
+    gates = login_gates(
         config,
         services,
         dispatcher.handle,
@@ -170,5 +172,5 @@ def compose(foundation: Foundation) -> BrokerParts:
         transactions=transactions,
         authorization=authorization,
         dispatcher=dispatcher,
-        logins=logins,
+        gates=gates,
     )

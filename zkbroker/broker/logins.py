@@ -25,8 +25,13 @@ from zkbroker.security.sasl.scram_server import ScramSecret
 _VALIDATED_AT_ONCE = 4
 
 
-class Logins:
-    """Makes the gates of a broker's listeners.
+def login_gates(
+    config: BrokerConfig,
+    services: BrokerServices,
+    handle: Callable[[Session, memoryview], Sequence[Part] | None],
+    make_secret: Callable[[], bytes],
+) -> dict[str, Gate]:
+    """Return the gates of a broker's listeners, by the name of the listener.
 
     Args:
         config: of the broker.
@@ -38,55 +43,41 @@ class Logins:
     Raises:
         ConfigError: no login could succeed on a listener.
     """
+    settings = {
+        name: each.sasl for name, each in config.security.listeners.items() if each.sasl is not None
+    }
+    if not settings:
+        return {}
+    delay_s = config.failed_login_delay_ms / 1000
+    runtime, validating = services.runtime, BoundedSemaphore(_VALIDATED_AT_ONCE)
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        services: BrokerServices,
-        handle: Callable[[Session, memoryview], Sequence[Part] | None],
-        make_secret: Callable[[], bytes],
-    ) -> None:
-        self._delay_s = config.failed_login_delay_ms / 1000
-        self._runtime = services.runtime
-        self._validating = BoundedSemaphore(_VALIDATED_AT_ONCE)
-        self.gates: dict[str, Gate] = {}
-        """Name of a listener → its gate."""
-        settings = {
-            name: each.sasl
-            for name, each in config.security.listeners.items()
-            if each.sasl is not None
-        }
-        if not settings:
-            return
-        credentials = ScramCredentials()
-        services.users.on_change(credentials.take)
-        by_scram = any(
-            each.name in HASHES for sasl in settings.values() for each in sasl.mechanisms
-        )
-        secret = ScramSecret(make_secret() if by_scram else b"")
-        # The keys of tokens may be fetched over a network.
-        mechanisms = {
-            name: self._runtime.offload(broker_mechanisms, sasl, credentials, secret)
-            for name, sasl in settings.items()
-        }
-        gate = LoginGate(
-            mechanisms,
-            handle,
-            max_frame_bytes=config.max_request_bytes,
-            wait=self._wait,
-            offload=self._offload,
-            metrics=services.metrics,
-        )
-        longest = min(MAX_LOGIN_BYTES, config.max_request_bytes)
-        within_s = config.login_timeout_ms / 1000
-        self.gates = {name: Gate(gate.handle, longest, within_s) for name in settings}
-
-    def _wait(self, session: Session) -> None:
-        if self._delay_s > 0:
+    def wait(session: Session) -> None:
+        if delay_s > 0:
             woken = Event()
             with session.parked(woken.set):
-                woken.wait(self._delay_s)
+                woken.wait(delay_s)
 
-    def _offload(self, function: Callable[[], bytes]) -> bytes:
-        with self._validating:
-            return self._runtime.offload(function)
+    def offload(function: Callable[[], bytes]) -> bytes:
+        with validating:
+            return runtime.offload(function)
+
+    credentials = ScramCredentials()
+    services.users.on_change(credentials.take)
+    by_scram = any(each.name in HASHES for sasl in settings.values() for each in sasl.mechanisms)
+    secret = ScramSecret(make_secret() if by_scram else b"")
+    # The keys of tokens may be fetched over a network.
+    mechanisms = {
+        name: runtime.offload(broker_mechanisms, sasl, credentials, secret)
+        for name, sasl in settings.items()
+    }
+    gate = LoginGate(
+        mechanisms,
+        handle,
+        max_frame_bytes=config.max_request_bytes,
+        wait=wait,
+        offload=offload,
+        metrics=services.metrics,
+    )
+    longest = min(MAX_LOGIN_BYTES, config.max_request_bytes)
+    within_s = config.login_timeout_ms / 1000
+    return {name: Gate(gate.handle, longest, within_s) for name in settings}

@@ -208,7 +208,7 @@ class BrokerNode:
         readiness = Readiness(self.broker_id, view, replicas, parts.writer)
         # The controller, even this broker's own, reaches it over the network.
         dispatcher = parts.dispatcher
-        foundation.server.start(dispatcher.handle, dispatcher.sent, parts.logins.gates)
+        foundation.server.start(dispatcher.handle, dispatcher.sent, parts.gates)
         teardown.add("controller", lambda: parts.controller.close(patience_s()))
         patiently(parts.controller.start)
         teardown.add("controller watch", membership.close)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.login_session import LoginConnection, request_frame
 from tests.support.sasl_cluster import BROKERS, LISTENER, broker_properties, line
 from zkbroker.broker.authentication import LOGGED_IN
-from zkbroker.broker.logins import Logins
+from zkbroker.broker.logins import login_gates
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.user_settings import UserSettings
 from zkbroker.config.broker import BrokerConfig
@@ -37,25 +37,27 @@ def logins(own=None, **changes):
     for key, value in changes.items():
         properties[key.replace("_", ".")] = value
     config = BrokerConfig.from_properties(properties, warn=lambda text: None)
-    return Logins(config, own or services(), lambda session, frame: [b"served"], lambda: b"s" * 32)
+    return login_gates(
+        config, own or services(), lambda session, frame: [b"served"], lambda: b"s" * 32
+    )
 
 
 def test_only_sasl_listeners_have_gates():
     made = logins()
-    assert set(made.gates) == {LISTENER, BROKERS}
-    assert {each.max_frame_bytes for each in made.gates.values()} == {512 * 1024}
+    assert set(made) == {LISTENER, BROKERS}
+    assert {each.max_frame_bytes for each in made.values()} == {512 * 1024}
     config = BrokerConfig.from_properties({"zookeeper.connect": "z:1"})
-    assert Logins(config, services(), lambda session, frame: None, no_secret).gates == {}
+    assert login_gates(config, services(), lambda session, frame: None, no_secret) == {}
 
 
 def test_request_limit_below_login_limit_is_kept():
     made = logins(socket_request_max_bytes="1000")
-    assert {each.max_frame_bytes for each in made.gates.values()} == {1000}
+    assert {each.max_frame_bytes for each in made.values()} == {1000}
 
 
 def test_login_uses_the_current_users_of_zookeeper():
     own = services()
-    gate = logins(own).gates[LISTENER]
+    gate = logins(own)[LISTENER]
 
     def log_in():
         connection = LoginConnection()
@@ -100,7 +102,7 @@ def test_custom_function_validates_tokens():
     )
     connection = LoginConnection()
     connection.listener = LISTENER
-    handle = made.gates[LISTENER].handle
+    handle = made[LISTENER].handle
     for request in (
         SaslHandshakeRequest("OAUTHBEARER"),
         SaslAuthenticateRequest(b"n,,\x01auth=Bearer tok\x01\x01"),
