@@ -8,6 +8,7 @@ Invariant: every started part is on the teardown; a failure leaves nothing half 
 import contextlib
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import gevent
@@ -127,9 +128,7 @@ def lay_foundation(
     dynamic.on_change(lambda now: logs.cleaner.reconfigure(now.config.log_manager))
     _start_logs(dynamic, session, logs, teardown)
 
-    def patient(step: Callable[[], T]) -> T:
-        return _patiently(config, session, step)
-
+    patient = partial(_patiently, config, session)
     broker_id = _own_id(config, logs, session)
     dynamic.take(patient(lambda: broker_settings(session, broker_id)))
     cluster = patient(lambda: cluster_id(session))
