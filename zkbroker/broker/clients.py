@@ -82,9 +82,17 @@ class ClientVersions:
             counts.addresses.add(address)
         return counts
 
-    def throttled(self) -> list[tuple[str, ClientCounts]]:
-        """Return the clients that quotas throttled, "" for those without a client id."""
-        return [(name or "", each) for name, each in self._clients.items() if each.throttled]
+    def throttled(self) -> list[tuple[str, int, int]]:
+        """Return the clients that quotas throttled, how often, and for how many ms.
+
+        Quotas do not tell a client without an id from one with an empty id: both are "".
+        """
+        found: dict[str, tuple[int, int]] = {}
+        for name, each in self._clients.items():
+            if each.throttled:
+                times, throttled_ms = found.get(name or "", (0, 0))
+                found[name or ""] = times + each.throttled, throttled_ms + each.throttled_ms
+        return [(name, *each) for name, each in found.items()]
 
     def snapshot(self) -> dict[str, Any]:
         """Return all counts in the form of the file."""

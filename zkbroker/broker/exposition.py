@@ -91,9 +91,9 @@ class BrokerCollector(Collector):
         seconds = CounterMetricFamily(
             "zkbroker_throttle_seconds", "throttle-time, in seconds", labels=["client_id"]
         )
-        for client_id, counts in self._services.clients.throttled():
-            requests.add_metric([client_id], counts.throttled)
-            seconds.add_metric([client_id], counts.throttled_ms / 1000)
+        for client_id, times, throttled_ms in self._services.clients.throttled():
+            requests.add_metric([client_id], times)
+            seconds.add_metric([client_id], throttled_ms / 1000)
         yield requests
         yield seconds
 

@@ -63,7 +63,7 @@ def test_throttled_clients_are_reported():
     clients.client("calm", "a")
     greedy = clients.client(None, "a")
     greedy.throttled, greedy.throttled_ms = 2, 1500
-    assert clients.throttled() == [("", greedy)]
+    assert clients.throttled() == [("", 2, 1500)]
     by_id = {each["client_id"]: each for each in clients.snapshot()["clients"]}
     assert (by_id[None]["throttled"], by_id[None]["throttled_ms"]) == (2, 1500)
     assert by_id["calm"]["throttled"] == 0
@@ -74,3 +74,11 @@ def test_long_client_ids_are_truncated():
     counts = clients.client("a" * 30_000, "a")
     assert clients.client("a" * 30_000, "a") is counts
     assert max(len(each["client_id"]) for each in clients.snapshot()["clients"]) < 300
+
+
+def test_a_client_without_an_id_and_one_with_an_empty_id_are_one_series():
+    clients = ClientVersions(PlainRuntime(lambda: 0))
+    for client_id, throttled_ms in ((None, 10), ("c", 20), ("", 30)):
+        counts = clients.client(client_id, "a")
+        counts.throttled, counts.throttled_ms = 1, throttled_ms
+    assert clients.throttled() == [("", 2, 40), ("c", 1, 20)]
