@@ -16,11 +16,8 @@ class AppliedLevels:
     def follow(self, levels: Mapping[str, str]) -> None:
         """Set levels; `levels` is logger → name of its level, empty to restore all."""
         for name in self._before.keys() - levels.keys():
-            _logger(name).setLevel(self._before.pop(name))
+            logging.getLogger(name).setLevel(self._before.pop(name))
         for name, level in levels.items():
-            self._before.setdefault(name, _logger(name).level)
-            _logger(name).setLevel(level)
-
-
-def _logger(name: str) -> logging.Logger:
-    return logging.getLogger(None if name == "root" else name)
+            logged = logging.getLogger(name)
+            self._before.setdefault(name, logged.level)
+            logged.setLevel(level)

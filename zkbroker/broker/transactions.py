@@ -42,14 +42,9 @@ class TransactionCoordination:
         config = services.config
         self._services = services
         self._producer_ids = ProducerIds(services.session, services.broker_id)
-        timeout_s = config.replica_socket_timeout_ms / 1000
-        self._connections = BrokerConnections(
-            services.dialing,
-            services.view,
-            "txn-",
-            config.replica_socket_timeout_ms,
-        )
-        self._write_markers = MarkerHandler(services, groups, timeout_s)
+        timeout_ms = config.replica_socket_timeout_ms
+        self._connections = BrokerConnections(services.dialing, services.view, "txn-", timeout_ms)
+        self._write_markers = MarkerHandler(services, groups, timeout_ms / 1000)
         self.coordinator = TransactionCoordinator(
             TransactionSettings(
                 max_timeout_ms=config.transaction_max_timeout_ms,

@@ -79,14 +79,12 @@ class QuotaTable:
             kind: {} for kind in QuotaKind
         }
         for entity, settings in (configs or UserConfigs()).settings.items():
-            if entity.ip is None:
-                self._add(entity, settings)
-
-    def _add(self, entity: ConfigEntity, settings: Mapping[str, str]) -> None:
-        for kind, quotas in self._quotas.items():
-            quota = given_quota(entity, settings, kind)
-            if quota is not None:
-                quotas[entity.user, entity.client] = quota
+            if entity.ip is not None:
+                continue
+            for kind, quotas in self._quotas.items():
+                quota = given_quota(entity, settings, kind)
+                if quota is not None:
+                    quotas[entity.user, entity.client] = quota
 
     @property
     def empty(self) -> bool:
