@@ -25,7 +25,7 @@ class Line(Protocol):
         """Close it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NoWay:
     """Replaces a connection to a broker that has no suitable listener."""
 

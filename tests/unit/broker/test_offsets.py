@@ -23,7 +23,10 @@ def test_a_topic_that_the_view_does_not_have_is_read_once(monkeypatch):
     topics = SimpleNamespace(deleting=frozenset())
     view = SimpleNamespace(topics=topics, assignment=lambda topic: None)
     services = SimpleNamespace(view=view, session=None)
-    request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0, 1, 2])])
+    asked = [("t", [0, 1]), ("no partitions", []), ("t", [2])]
+    request = OffsetFetchRequest("g", [OffsetFetchRequestTopic(*each) for each in asked])
     answer = OffsetsHandlers(services, None, None).offset_fetch(request, handler_context(0))
-    found = [(each.partition, each.offset, each.error_code) for each in answer.topics[0].partitions]
+    found = [
+        (p.partition, p.offset, p.error_code) for each in answer.topics for p in each.partitions
+    ]
     assert (found, reads) == ([(0, 7, 0), (1, 7, 0), (2, -1, 3)], ["t"])

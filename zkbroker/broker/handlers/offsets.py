@@ -258,10 +258,14 @@ class OffsetsHandlers:
         try:
             if not _can_be_node(group):
                 raise ProtocolError(code=ErrorCode.INVALID_GROUP_ID)
-            keys: list[Key] = []
-            for topic in topics:
-                known = self._partitions(topic.topic)
-                keys += [(topic.topic, number) for number in topic.partitions if number in known]
+            names = dict.fromkeys(each.topic for each in topics if each.partitions)
+            known = {name: self._partitions(name) for name in names}
+            keys: list[Key] = [
+                (each.topic, number)
+                for each in topics
+                for number in each.partitions
+                if number in known[each.topic]
+            ]
             found = read_offsets(self.services.session, group, keys)
         except ProtocolError as error:
             return _failed(topics, error.code)

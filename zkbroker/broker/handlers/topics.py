@@ -4,7 +4,6 @@ Invariant: a failure of one item sets only that item's error. The answer waits, 
 time-out, until this broker's view shows the changes.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -40,8 +39,6 @@ from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.registry import paths
 from zkbroker.replica.acknowledgement import wait_for_log_starts
 from zkbroker.replica.leadership import Leadership
-
-logger = logging.getLogger(__name__)
 
 _SAYS_LOG_START_SINCE = 5
 """Version of Fetch in which a follower tells where its log begins."""
