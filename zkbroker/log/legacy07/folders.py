@@ -15,7 +15,7 @@ from zkbroker.errors import StorageError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.legacy07.map_file import make_map
-from zkbroker.log.legacy07.master import Master
+from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import MapHead, MapReader, map_files, map_of
 from zkbroker.log.legacy07.recovery import load_segments, recover
 from zkbroker.log.legacy07.segment import Segment07
@@ -28,7 +28,7 @@ _FOLDER = re.compile(r"(.+)-(0|[1-9]\d{0,9})", re.DOTALL)
 _INT32_MAX = 2**31 - 1
 
 Key = tuple[str, int]
-Masters = Callable[[str, int], Master | None]
+Masters = Callable[[str, int], LogMaster | None]
 """Returns the newer log of a topic's partition, None if there is none here."""
 
 

@@ -6,7 +6,7 @@ belong to no aborted transaction. So only an unclean election can remove them.
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from zkbroker.log.log import Log
 from zkbroker.records import committed_only, decode_lists, offset_after
@@ -20,48 +20,6 @@ class MasterRead(NamedTuple):
     offsets: list[int]
     values: list[bytes | None]
     next_offset: int
-
-
-class Master(Protocol):
-    """The log that a view is made from."""
-
-    @property
-    def start(self) -> int:
-        """First offset in the log."""
-
-    @property
-    def end(self) -> int:
-        """Offset after the last visible message."""
-
-    @property
-    def written_end(self) -> int:
-        """Offset after the last message, visible or not."""
-
-    @property
-    def truncations(self) -> int:
-        """How often it was truncated."""
-
-    @property
-    def term(self) -> tuple[int, int]:
-        """A value that changes whenever appends, here or at the leader, may have been truncated."""
-
-    def take_lowest_cut(self) -> int:
-        """Return the lowest offset of a truncation since the last call, 2**63 - 1 for none.
-
-        It is needed for messages that carry no leader epoch, and is only kept in memory.
-        """
-
-    def read(self, offset: int, end: int) -> MasterRead:
-        """Read some messages from an offset on, only those below `end`."""
-
-    def epoch_of(self, offset: int) -> int:
-        """Return the leader epoch under which an offset was appended, -1 if unknown."""
-
-    def end_of(self, epoch: int) -> int | None:
-        """Return where an epoch ends in this log, None if that is unknown."""
-
-    def flush(self, end: int) -> None:
-        """Bring messages before an offset to stable storage."""
 
 
 class LogMaster:
@@ -82,30 +40,39 @@ class LogMaster:
 
     @property
     def start(self) -> int:
+        """First offset in the log."""
         return self._log.log_start_offset
 
     @property
     def end(self) -> int:
+        """Offset after the last visible message."""
         return self._log.last_stable_offset(self._high_watermark())
 
     @property
     def written_end(self) -> int:
+        """Offset after the last message, visible or not."""
         return self._log.log_end_offset
 
     @property
     def truncations(self) -> int:
+        """How often it was truncated."""
         return self._log.truncations
 
     @property
     def term(self) -> tuple[int, int]:
+        """A value that changes whenever appends, here or at the leader, may have been truncated."""
         return self._leader_epoch(), self._log.truncations
 
     def take_lowest_cut(self) -> int:
+        """Return the lowest offset of a truncation since the last call, 2**63 - 1 for none.
+
+        It is needed for messages that carry no leader epoch, and is only kept in memory.
+        """
         lowest, self._log.lowest_cut = self._log.lowest_cut, 2**63 - 1
         return lowest
 
     def read(self, offset: int, end: int) -> MasterRead:
-        """Read some messages.
+        """Read some messages from an offset on, only those below `end`.
 
         Raises:
             StorageError: the disk failed.
@@ -131,6 +98,7 @@ class LogMaster:
         return MasterRead(lists.offsets, lists.values, behind)
 
     def epoch_of(self, offset: int) -> int:
+        """Return the leader epoch under which an offset was appended, -1 if unknown."""
         known = -1
         for epoch, start in self._log.epochs.all():
             if start > offset:
@@ -139,6 +107,7 @@ class LogMaster:
         return known
 
     def end_of(self, epoch: int) -> int | None:
+        """Return where an epoch ends in this log, None if that is unknown."""
         if epoch < 0 or epoch > self._log.epochs.latest:
             return None
         return self._log.end_offset_for_epoch(epoch)[1]

@@ -25,7 +25,7 @@ from zkbroker.errors import StorageError
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.legacy07.log import Legacy07Log
 from zkbroker.log.legacy07.map_file import MapFile
-from zkbroker.log.legacy07.master import Master
+from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import CUT, MapHead, MapRecord, map_of
 from zkbroker.log.legacy07.segment import Segment07
 from zkbroker.log.legacy07.sent_sets import SentSets
@@ -89,7 +89,7 @@ class View07(Legacy07Log):
     ) -> None:
         super().__init__(fs, directory, segments, settings, runtime, now_ms)
         self.partition = partition
-        self.master: Master | None = None
+        self.master: LogMaster | None = None
         """None while this broker has no replica of the partition."""
         self._kind = kind
         self._starts = dict(zip((each.start for each in segments), starts, strict=True))
@@ -112,7 +112,7 @@ class View07(Legacy07Log):
         """Whether the master has messages that are not shown yet."""
         return self.master is not None and self._place.offset < self.master.end
 
-    def attach(self, master: Master | None) -> None:
+    def attach(self, master: LogMaster | None) -> None:
         """Show this master from now on; None if this broker has no replica any more."""
         self.master = master
         self._truncations = -1
@@ -165,7 +165,7 @@ class View07(Legacy07Log):
                     self._runtime.sleep(0)
                     fair_at = self.end + _FAIR_BYTES
 
-    def _step(self, master: Master) -> bool:
+    def _step(self, master: LogMaster) -> bool:
         """Show some messages; False when there are no more."""
         end = min([master.end, *self._barriers.values()])
         at = max(self._place.offset, master.start)
@@ -207,7 +207,7 @@ class View07(Legacy07Log):
                 yield Stretch07(self._kind, data, upto - begin), offsets[begin]
                 begin = upto
 
-    def _show(self, stretch: Stretch07, offset: int, master: Master) -> None:
+    def _show(self, stretch: Stretch07, offset: int, master: LogMaster) -> None:
         behind = offset + stretch.messages
         # The epoch of the last message: a stretch may span epochs.
         epoch = master.epoch_of(behind - 1)
@@ -230,7 +230,7 @@ class View07(Legacy07Log):
             self._place = Place(behind, epoch)
             self._count(stretch.messages)
 
-    def _align(self, master: Master) -> None:
+    def _align(self, master: LogMaster) -> None:
         """Go back to where the master was truncated, if that is below the shown offsets."""
         # The flush handles a later truncation.
         if master.truncations == self._truncations:
@@ -368,7 +368,7 @@ class View07(Legacy07Log):
             self._map.close()
 
 
-def _held(master: Master, place: Place) -> int:
+def _held(master: LogMaster, place: Place) -> int:
     """Return up to which offset the master still has the messages shown before a place."""
     ends = [master.written_end, place.offset]
     end = master.end_of(place.epoch)

@@ -22,7 +22,7 @@ from zkbroker.errors import OffsetOutOfRange, ProtocolError, StorageError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.legacy07.map_file import make_map
-from zkbroker.log.legacy07.master import Master
+from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import (
     CUT,
     HEAD_BYTES,
@@ -72,7 +72,7 @@ def is_view(directory: Path) -> bool:
 
 
 def open_view(
-    fs: FileSystem, directory: Path, master: Master | None, *, clean: bool
+    fs: FileSystem, directory: Path, master: LogMaster | None, *, clean: bool
 ) -> OpenedView | None:
     """Make a view's files match their maps.
 
@@ -162,7 +162,7 @@ def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> No
         fs.fsync_dir(directory)
 
 
-def _extend_map(fs: FileSystem, last: _Mapped, master: Master) -> None:
+def _extend_map(fs: FileSystem, last: _Mapped, master: LogMaster) -> None:
     """Restore the map's records for bytes after its end that the master has."""
     kafka = last.path.with_suffix(names.KAFKA_07)
     skip = last.end - last.head.position
@@ -196,7 +196,7 @@ def _check_nothing_behind(last: _Mapped) -> None:
         )
 
 
-def _match_to_map(fs: FileSystem, mapped: _Mapped, master: Master | None, *, verify: bool) -> bool:
+def _match_to_map(fs: FileSystem, mapped: _Mapped, master: LogMaster | None, *, verify: bool) -> bool:
     """Make a file match its map; False if that is impossible."""
     path = mapped.path.with_suffix(names.KAFKA_07)
     size = mapped.end - mapped.head.position
@@ -234,13 +234,13 @@ def _matching_bytes(path: Path, mapped: _Mapped) -> tuple[int, bool]:
     return good, True
 
 
-def _rebuilt_after(mapped: _Mapped, good: int, master: Master | None) -> Iterator[bytes | None]:
+def _rebuilt_after(mapped: _Mapped, good: int, master: LogMaster | None) -> Iterator[bytes | None]:
     for record in MapReader(mapped.path).records():
         if record.position - mapped.head.position >= good:
             yield rebuilt_bytes(record, master)
 
 
-def rebuilt_bytes(record: MapRecord, master: Master | None) -> bytes | None:
+def rebuilt_bytes(record: MapRecord, master: LogMaster | None) -> bytes | None:
     """Return the bytes that a record stands for, None if the master no longer has them.
 
     Raises:

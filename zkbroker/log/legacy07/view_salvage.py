@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from zkbroker.errors import CorruptMessage, OffsetOutOfRange, ProtocolError
-from zkbroker.log.legacy07.master import Master
+from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import MapRecord
 from zkbroker.log.legacy07.view import STRETCH_BYTES
 from zkbroker.records.generations import AS_SENT, PLAIN_0, PLAIN_1
@@ -27,7 +27,7 @@ _READ_BYTES: Final = 1024 * 1024
 
 
 def records_behind(
-    path: Path, skip: int, position: int, offset: int, master: Master
+    path: Path, skip: int, position: int, offset: int, master: LogMaster
 ) -> Iterator[MapRecord]:
     """Yield map records for the entries that match the master.
 
@@ -119,7 +119,7 @@ def _kind(data: bytes) -> int:
     return AS_SENT if data[5] else PLAIN_1
 
 
-def _shown(master: Master, offset: int) -> Iterator[tuple[int, bytes | None]]:
+def _shown(master: LogMaster, offset: int) -> Iterator[tuple[int, bytes | None]]:
     """Yield offset and value of the messages that a view would show from an offset on."""
     end = master.written_end
     try:
