@@ -12,7 +12,9 @@ how many bytes are on the disk.
 import contextlib
 import logging
 import os
+from bisect import bisect_right
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 from zkbroker.config.legacy07 import Log07Settings
@@ -177,15 +179,12 @@ class Legacy07Log:
         known = [(segment.start, segment.modified_ms()) for segment in self._segments]
         if self._active.size:
             known.append((self.visible_end, self._now_ms()))
-        if time_ms == LATEST:
-            last = len(known) - 1
-        elif time_ms == EARLIEST:
-            last = 0
-        else:
-            last = len(known) - 1
-            while last >= 0 and known[last][1] > time_ms:
-                last -= 1
-        return [start for start, _ in reversed(known[: last + 1])][:count]
+        if time_ms == EARLIEST:
+            known = known[:1]
+        elif time_ms != LATEST:
+            while known and known[-1][1] > time_ms:
+                known.pop()
+        return [start for start, _ in reversed(known)][:count]
 
     def delete_expired(self) -> int:
         """Delete the oldest files that exceed a limit; returns how many.
@@ -321,14 +320,7 @@ class Legacy07Log:
 
     def _holding(self, offset: int) -> Segment07:
         segments = self._segments
-        low, high = 0, len(segments) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if segments[middle].start <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        return segments[low]
+        return segments[bisect_right(segments, offset, key=attrgetter("start")) - 1]
 
 
 def is_log_folder(directory: Path) -> bool:

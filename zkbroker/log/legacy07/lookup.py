@@ -122,13 +122,8 @@ class ViewMap:
 
     def _ends(self, record: MapRecord) -> Iterator[int]:
         """Yield the position after each message of a stretch."""
-        path = next(
-            path
-            for path in reversed(self._files)
-            if (names.offset_of_file(path.with_suffix(names.KAFKA_07).name, names.KAFKA_07) or 0)
-            <= record.position
-        ).with_suffix(names.KAFKA_07)
-        with path.open("rb") as file:
+        path = next(each for each in reversed(self._files) if int(each.stem) <= record.position)
+        with path.with_suffix(names.KAFKA_07).open("rb") as file:
             file.seek(record.position - int(path.stem))
             data = file.read(record.size)
         for entry in entries(data):
