@@ -19,8 +19,7 @@ from zkbroker.log.legacy07.folders import Key, LogFolders, Masters, folder_name
 from zkbroker.log.legacy07.log import Legacy07Log
 from zkbroker.log.legacy07.offset_map import MapHead
 from zkbroker.log.legacy07.segment import Segment07
-from zkbroker.log.legacy07.view import Place, View07
-from zkbroker.log.legacy07.view_recovery import OpenedView
+from zkbroker.log.legacy07.view import OpenedView, View07
 from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.recovery.scan import Cut
 from zkbroker.private_files import make_private_directory, warn_of_wide_rights
@@ -92,7 +91,7 @@ class Legacy07Logs:
             self._lock = DirectoryLock(self.directory)
             warn_of_wide_rights(self.directory)
             for key, found in self._runtime.offload(self._folders.find_all).items():
-                self._add(key, self.directory / folder_name(*key), found)
+                self._add(key, found)
             self._folders.forget_clean()
         except OSError as error:
             self._release()
@@ -162,9 +161,8 @@ class Legacy07Logs:
                 return log
             self.check_room()
             try:
-                path = self.directory / folder
-                first = self._runtime.offload(self._folders.make_log, path)
-                self._add((topic, partition), path, [first])
+                first = self._runtime.offload(self._folders.make_log, self.directory / folder)
+                self._add((topic, partition), [first])
             except OSError as error:
                 raise StorageError(f"the 0.7 log {folder} cannot be made: {error}") from error
             logger.info("0.7 log made topic=%s partition=%d", topic, partition)
@@ -200,16 +198,13 @@ class Legacy07Logs:
                     known.close()
             starts = [0 if known is None else known.end for known in emptied]
             try:
+                views = []
                 for each, start in zip(new, starts, strict=True):
                     path = self.directory / folder_name(topic, each.number)
                     head = MapHead(each.partition, start, each.offset, -1)
-                    self._runtime.offload(self._folders.make_view, path, head)
-                for each, start in zip(new, starts, strict=True):
-                    path = self.directory / folder_name(topic, each.number)
-                    first = [Segment07(self._fs, path, start, 0)]
-                    place = Place(each.offset, -1)
-                    found = OpenedView(each.partition, first, [each.offset], place)
-                    self._add((topic, each.number), path, found)
+                    views.append(self._runtime.offload(self._folders.make_view, path, head))
+                for each, view in zip(new, views, strict=True):
+                    self._add((topic, each.number), view)
             except OSError as error:
                 raise StorageError(f"0.7 views of {topic} cannot be made: {error}") from error
             for each in new:
@@ -282,19 +277,17 @@ class Legacy07Logs:
         """Whether a topic's logs here are views."""
         return topic in self._view_counts
 
-    def _add(self, key: Key, path: Path, found: list[Segment07] | OpenedView) -> None:
+    def _add(self, key: Key, found: list[Segment07] | OpenedView) -> None:
+        path = self.directory / folder_name(*key)
         settings = self._config.of_log(key[0])
         if isinstance(found, OpenedView):
             self._logs[key] = View07(
                 self._fs,
                 path,
-                found.segments,
+                found,
                 settings,
                 self._runtime,
                 self._now_ms,
-                partition=found.partition,
-                place=found.place,
-                starts=found.starts,
                 kind=self._config.message_magic,
                 pending_bytes=self._config.pending_bytes,
             )

@@ -19,7 +19,8 @@ from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import MapHead, MapReader, map_files, map_of
 from zkbroker.log.legacy07.recovery import load_segments, recover
 from zkbroker.log.legacy07.segment import Segment07
-from zkbroker.log.legacy07.view_recovery import OpenedView, is_view, open_view
+from zkbroker.log.legacy07.view import OpenedView, Place
+from zkbroker.log.legacy07.view_recovery import open_view
 from zkbroker.log.recovery.scan import Cut
 
 logger = logging.getLogger(__name__)
@@ -72,8 +73,9 @@ class LogFolders:
                     f"{self._directory}"
                 )
             key = match[1], int(match[2])
-            if is_view(path):
-                head = MapReader(map_files(path)[0]).head
+            maps = map_files(path)
+            if maps:
+                head = MapReader(maps[0]).head
                 master = None if head is None else self._masters(key[0], head.partition)
                 view = open_view(self._fs, path, master, clean=clean)
                 if view is None:
@@ -121,13 +123,14 @@ class LogFolders:
         self._fs.fsync_dir(path)
         return first
 
-    def make_view(self, path: Path, head: MapHead) -> None:
+    def make_view(self, path: Path, head: MapHead) -> OpenedView:
         """Create the files of a view, the map first."""
         self._fs.mkdir(path)
         self._fs.fsync_dir(self._directory)
         kafka = path / names.file_name(head.position, names.KAFKA_07)
         self._fs.close(make_map(self._fs, map_of(kafka), head))
-        self._first_file(path, head.position)
+        first = self._first_file(path, head.position)
+        return OpenedView(head.partition, [first], [head.offset], Place(head.offset, head.epoch))
 
 
 def folder_name(topic: str, partition: int) -> str:

@@ -51,19 +51,32 @@ class Place(NamedTuple):
     epoch: int
 
 
+class OpenedView(NamedTuple):
+    """The files of a view.
+
+    Args:
+        partition: of the master.
+        segments: its files in order, at least one; each has its map beside it.
+        starts: for each segment, the master's offset where it begins.
+        place: how far it shows the master.
+    """
+
+    partition: int
+    segments: list[Segment07]
+    starts: Sequence[int]
+    place: Place
+
+
 class View07(Legacy07Log):
     """The view of one partition.
 
     Args:
         fs: the file system.
         directory: its folder.
-        segments: its files in order, at least one; each has its map beside it.
+        opened: its files.
         settings: of a 0.7 log.
         runtime: runs the calls that wait for the disk.
         now_ms: wall clock in milliseconds.
-        partition: of the master.
-        place: how far it shows the master.
-        starts: for each segment, the master's offset where it begins.
         kind: `PLAIN_0` or `PLAIN_1`, for rendered messages.
         pending_bytes: how many bytes of 0.7 producers' sets to keep until the master's high
             watermark has passed them; further sets are rendered from the master.
@@ -76,24 +89,22 @@ class View07(Legacy07Log):
         self,
         fs: FileSystem,
         directory: Path,
-        segments: list[Segment07],
+        opened: OpenedView,
         settings: Log07Settings,
         runtime: Runtime,
         now_ms: Callable[[], int],
         *,
-        partition: int,
-        place: Place,
-        starts: Sequence[int],
         kind: int,
         pending_bytes: int,
     ) -> None:
-        super().__init__(fs, directory, segments, settings, runtime, now_ms)
-        self.partition = partition
+        super().__init__(fs, directory, opened.segments, settings, runtime, now_ms)
+        self.partition = opened.partition
         self.master: LogMaster | None = None
         """None while this broker has no replica of the partition."""
         self._kind = kind
-        self._starts = dict(zip((each.start for each in segments), starts, strict=True))
-        self._place = self._saved_place = place
+        starts = (each.start for each in opened.segments)
+        self._starts = dict(zip(starts, opened.starts, strict=True))
+        self._place = self._saved_place = opened.place
         self._unsaved: list[MapRecord] = []
         self._map = MapFile(fs, self._active.path)
         self._following = runtime.lock()

@@ -34,21 +34,11 @@ from zkbroker.log.legacy07.offset_map import (
     map_of,
 )
 from zkbroker.log.legacy07.segment import Segment07
-from zkbroker.log.legacy07.view import Place
+from zkbroker.log.legacy07.view import OpenedView, Place
 from zkbroker.log.legacy07.view_salvage import records_behind
 from zkbroker.records.generations import AS_SENT, render
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class OpenedView:
-    """An opened view; for the fields see `View07`."""
-
-    partition: int
-    segments: list[Segment07]
-    starts: list[int]
-    place: Place
 
 
 @dataclass(slots=True)
@@ -61,14 +51,15 @@ class _Mapped:
     place: Place
     valid_bytes: int
 
+    @property
+    def kafka(self) -> Path:
+        """The file that it describes."""
+        return self.path.with_suffix(names.KAFKA_07)
 
-def is_view(directory: Path) -> bool:
-    """Whether a folder holds a view.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    return bool(map_files(directory))
+    @property
+    def size(self) -> int:
+        """How many bytes of that file it accounts for."""
+        return self.end - self.head.position
 
 
 def open_view(
@@ -105,12 +96,11 @@ def open_view(
             broken = each
     if broken is not None:
         mapped = _begin_after(fs, directory, mapped, broken)
-    segments = [
-        Segment07(fs, directory, each.head.position, each.end - each.head.position)
-        for each in mapped
-    ]
     return OpenedView(
-        mapped[-1].head.partition, segments, [each.head.offset for each in mapped], mapped[-1].place
+        mapped[-1].head.partition,
+        [Segment07(fs, directory, each.head.position, each.size) for each in mapped],
+        [each.head.offset for each in mapped],
+        mapped[-1].place,
     )
 
 
@@ -164,11 +154,9 @@ def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> No
 
 def _extend_map(fs: FileSystem, last: _Mapped, master: LogMaster) -> None:
     """Restore the map's records for bytes after its end that the master has."""
-    kafka = last.path.with_suffix(names.KAFKA_07)
-    skip = last.end - last.head.position
-    if not kafka.exists() or kafka.stat().st_size <= skip:
+    if not last.kafka.exists() or last.kafka.stat().st_size <= last.size:
         return
-    found = records_behind(kafka, skip, last.end, last.place.offset, master)
+    found = records_behind(last.kafka, last.size, last.end, last.place.offset, master)
     fd = fs.open(last.path, os.O_RDWR | os.O_APPEND)
     try:
         for record in found:
@@ -185,21 +173,21 @@ def _extend_map(fs: FileSystem, last: _Mapped, master: LogMaster) -> None:
 
 def _check_nothing_behind(last: _Mapped) -> None:
     """Check that the map accounts for all bytes of the file, as after a clean stop."""
-    path = last.path.with_suffix(names.KAFKA_07)
-    size = path.stat().st_size if path.exists() else 0
-    if size > last.end - last.head.position:
+    size = last.kafka.stat().st_size if last.kafka.exists() else 0
+    if size > last.size:
         raise StorageError(
-            f"{path} has {size} bytes, and its map accounts for {last.end - last.head.position}: "
-            "the map was cut off or damaged, or another program appended to the file, such as a "
-            "0.7 broker. Bring the map back from a copy; or cut the file there, if no client of "
+            f"{last.kafka} has {size} bytes, and its map accounts for {last.size}: the map was "
+            "cut off or damaged, or another program appended to the file, such as a 0.7 broker. "
+            "Bring the map back from a copy; or cut the file there, if no client of "
             f"0.7 got a position above {last.end}"
         )
 
 
-def _match_to_map(fs: FileSystem, mapped: _Mapped, master: LogMaster | None, *, verify: bool) -> bool:
+def _match_to_map(
+    fs: FileSystem, mapped: _Mapped, master: LogMaster | None, *, verify: bool
+) -> bool:
     """Make a file match its map; False if that is impossible."""
-    path = mapped.path.with_suffix(names.KAFKA_07)
-    size = mapped.end - mapped.head.position
+    path, size = mapped.kafka, mapped.size
     found = path.stat().st_size if path.exists() else -1
     if not verify and found == size:
         return True
@@ -292,9 +280,8 @@ def _begin_after(
         kept = [_Mapped(map_of(path), head, broken.end, broken.place, 0)]
     for each in mapped[: place + 1]:
         fs.unlink(each.path)
-        kafka = each.path.with_suffix(names.KAFKA_07)
-        if kafka.exists():
-            fs.unlink(kafka)
+        if each.kafka.exists():
+            fs.unlink(each.kafka)
         fs.fsync_dir(directory)
     return kept
 

@@ -7,8 +7,8 @@ import pytest
 from tests.support.logs import UnsyncedFileSystem
 from tests.support.views07 import shown
 from zkbroker.errors import StorageError
-from zkbroker.log.legacy07.offset_map import HEAD_BYTES
-from zkbroker.log.legacy07.view_recovery import is_view, open_view
+from zkbroker.log.legacy07.offset_map import HEAD_BYTES, map_files
+from zkbroker.log.legacy07.view_recovery import open_view
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
 
@@ -162,8 +162,8 @@ def test_damaged_or_missing_map_between_others_is_refused(found, tmp_path):
 def test_folder_without_complete_map_is_not_a_view(tmp_path):
     folder = tmp_path / "t-0"
     folder.mkdir()
-    assert not is_view(folder)
+    assert not map_files(folder)
     (folder / f"{0:020d}.map").write_bytes(b"zkb")
-    assert is_view(folder)
+    assert map_files(folder)
     assert open_view(FS, folder, None, clean=False) is None
     assert list(folder.iterdir()) == []
