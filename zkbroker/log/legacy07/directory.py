@@ -206,6 +206,9 @@ class Legacy07Logs:
                 for each, view in zip(new, views, strict=True):
                     self._add((topic, each.number), view)
             except OSError as error:
+                for each, known in zip(new, emptied, strict=True):
+                    if not self._holds_view(topic, each.number):
+                        self._undo_view((topic, each.number), known)
                 raise StorageError(f"0.7 views of {topic} cannot be made: {error}") from error
             for each in new:
                 logger.info("0.7 view made topic=%s index=%d partition=%d", topic, *each[:2])
@@ -213,6 +216,18 @@ class Legacy07Logs:
 
     def _holds_view(self, topic: str, index: int) -> bool:
         return isinstance(self._logs.get((topic, index)), View07)
+
+    def _undo_view(self, key: Key, emptied: Legacy07Log | None) -> None:
+        """Remove the files of a view that is not made, and open the empty log before it again."""
+        path = self.directory / folder_name(*key)
+        try:
+            if emptied is None:
+                self._runtime.offload(self._fs.remove_tree, path)
+            else:
+                self._runtime.offload(self._folders.remove_map, emptied.files[-1])
+                self._add(key, [Segment07(self._fs, path, emptied.end, 0)])
+        except OSError as error:
+            logger.warning("0.7 view not undone directory=%s: %s", path, error)
 
     def has_data(self, topic: str) -> bool:
         """Whether a topic has its own 0.7 logs here with messages in them."""

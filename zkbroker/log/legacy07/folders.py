@@ -6,6 +6,7 @@ Invariant: every method may wait for the disk and raises `OSError` if that fails
 left alone, an unknown folder is refused.
 """
 
+import contextlib
 import logging
 import re
 from collections.abc import Callable
@@ -131,6 +132,12 @@ class LogFolders:
         self._fs.close(make_map(self._fs, map_of(kafka), head))
         first = self._first_file(path, head.position)
         return OpenedView(head.partition, [first], [head.offset], Place(head.offset, head.epoch))
+
+    def remove_map(self, kafka: Path) -> None:
+        """Let the file of a view be that of a log again."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.unlink(map_of(kafka))
+        self._fs.fsync_dir(kafka.parent)
 
 
 def folder_name(topic: str, partition: int) -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.legacy07 import open_logs, read
+from tests.support.logs import UnsyncedFileSystem
 from zkbroker.errors import InvalidTopic, StorageError
 from zkbroker.log.legacy07.directory import Claim
 from zkbroker.records.legacy07 import build_message
@@ -133,4 +134,48 @@ def test_refused_views_leave_logs_usable(tmp_path):
         logs.make_views("t", [Claim(0, 0, 0), Claim(1, 1, 0)])
     empty.append(ONE, 1)
     assert not logs.views()
+    logs.close()
+
+
+class FullFileSystem(UnsyncedFileSystem):
+    """Fails to create the folder `full`, or the map in it."""
+
+    full = None
+
+    def mkdir(self, path):
+        self._check(path)
+        super().mkdir(path)
+
+    def open(self, path, flags):
+        if path.suffix == ".map":
+            self._check(path.parent)
+        return super().open(path, flags)
+
+    def _check(self, folder):
+        if folder.name == self.full:
+            raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("known", [(), (0,), (1,), (0, 1)])
+def test_failed_views_leave_no_files_and_logs_usable(tmp_path, known):
+    fs = FullFileSystem()
+    logs = open_logs(tmp_path, fs=fs)
+    for partition in known:
+        logs.get_or_make("t", partition)
+    claims = [Claim(0, 0, 7), Claim(1, 1, 8)]
+    before = sorted(tmp_path.rglob("*"))
+    fs.full = "t-1"
+    with pytest.raises(StorageError, match="No space left"):
+        logs.make_views("t", claims)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not logs.views()
+    assert set(logs.all()) == {("t", each) for each in known}
+    for log in logs.all().values():
+        log.flush()
+    fs.full = None
+    logs.make_views("t", claims)
+    assert {key[1]: each.next_offset for key, each in logs.views().items()} == {0: 7, 1: 8}
+    logs.close()
+    logs = open_logs(tmp_path)
+    assert set(logs.views()) == {("t", 0), ("t", 1)}
     logs.close()
