@@ -14,7 +14,7 @@ that are flushed at once are visible at once. `Claims07` decides which views the
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from zkbroker.broker.connections import BrokerConnections
 from zkbroker.broker.legacy07.claims import Claims07
@@ -30,6 +30,7 @@ from zkbroker.records.generations import Converted07, convert_set
 from zkbroker.replica.delayed import DelayedOperation
 from zkbroker.replica.partition import Partition
 from zkbroker.runtime import OwnerLoop
+from zkbroker.runtime.pacing import paced
 
 logger = logging.getLogger(__name__)
 
@@ -265,8 +266,8 @@ class Views07:
 
     def _attach(self) -> None:
         """Let each view follow the present partition object."""
-        known: Iterable[tuple[tuple[str, int], View07]] = self._logs.views().items()
-        for count, ((topic, _), view) in enumerate(list(known)):
+        views = self._logs.views()
+        for (topic, _), view in paced(self._runtime, views.items(), _AT_A_TIME):
             partition = self._services.replicas.get(topic, view.partition)
             if partition is not None and not partition.has_log:
                 partition = None
@@ -277,8 +278,6 @@ class Views07:
                     self._follow(view, partition)
             if view.behind:
                 self._behind[view] = None
-            if count % _AT_A_TIME == _AT_A_TIME - 1:
-                self._runtime.sleep(0)
         if self._behind:
             self._loop.set()
 

@@ -24,6 +24,7 @@ from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.recovery.scan import Cut
 from zkbroker.private_files import make_private_directory, warn_of_wide_rights
 from zkbroker.runtime import OwnerLoop, Runtime
+from zkbroker.runtime.pacing import paced
 
 logger = logging.getLogger(__name__)
 
@@ -108,20 +109,11 @@ class Legacy07Logs:
         """Flush and close every log, and mark the directory as closed cleanly."""
         for loop in self._loops:
             loop.close()
-        clean = True
-        for log in self._logs.values():
-            clean = clean and not log.failed
-            try:
-                log.close()
-            except StorageError as error:
-                clean = False
-                logger.warning("0.7 log not closed cleanly: %s", error)
-        if clean and self._lock is not None:
+        if self._close_logs() and self._lock is not None:
             try:
                 self._folders.mark_clean()
             except OSError as error:
                 logger.warning("clean shutdown not marked directory=%s: %s", self.directory, error)
-        self._logs.clear()
         self._release()
 
     @property
@@ -343,13 +335,11 @@ class Legacy07Logs:
 
     def _with_each(self, step: Callable[[Legacy07Log], object]) -> None:
         """Make a step for every log, even if it fails for some."""
-        for count, log in enumerate(list(self._logs.values())):
+        for log in paced(self._runtime, list(self._logs.values()), _AT_A_TIME):
             try:
                 step(log)
             except StorageError as error:
                 logger.warning("0.7 log failed directory=%s: %s", log.directory, error)
-            if count % _AT_A_TIME == _AT_A_TIME - 1:
-                self._runtime.sleep(0)
 
     def _loop(self, step: Callable[[], float], name: str) -> OwnerLoop:
         return OwnerLoop(
@@ -360,13 +350,21 @@ class Legacy07Logs:
             foreseen=(StorageError, OSError),
         )
 
-    def _release(self) -> None:
+    def _close_logs(self) -> bool:
+        """Flush and close every log; False if one may not be on stable storage."""
+        clean = True
         for log in self._logs.values():
+            clean = clean and not log.failed
             try:
                 log.close()
             except StorageError as error:
+                clean = False
                 logger.warning("0.7 log not closed cleanly: %s", error)
         self._logs.clear()
+        return clean
+
+    def _release(self) -> None:
+        self._close_logs()
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -15,9 +15,8 @@ from pathlib import Path
 from zkbroker.errors import StorageError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
-from zkbroker.log.legacy07.map_file import make_map
 from zkbroker.log.legacy07.master import LogMaster
-from zkbroker.log.legacy07.offset_map import MapHead, MapReader, map_files, map_of
+from zkbroker.log.legacy07.offset_map import MapHead, MapReader, make_map, map_files, map_of
 from zkbroker.log.legacy07.recovery import load_segments, recover
 from zkbroker.log.legacy07.segment import Segment07
 from zkbroker.log.legacy07.view import OpenedView, Place

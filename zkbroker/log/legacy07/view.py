@@ -24,9 +24,8 @@ from zkbroker.config.legacy07 import Log07Settings
 from zkbroker.errors import StorageError
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.legacy07.log import Legacy07Log
-from zkbroker.log.legacy07.map_file import MapFile
 from zkbroker.log.legacy07.master import LogMaster
-from zkbroker.log.legacy07.offset_map import CUT, MapHead, MapRecord, map_of
+from zkbroker.log.legacy07.offset_map import CUT, MapFile, MapHead, MapRecord, map_of
 from zkbroker.log.legacy07.segment import Segment07
 from zkbroker.log.legacy07.sent_sets import SentSets
 from zkbroker.records.generations import AS_SENT, Stretch07, dense, render

@@ -21,7 +21,6 @@ from pathlib import Path
 from zkbroker.errors import OffsetOutOfRange, ProtocolError, StorageError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
-from zkbroker.log.legacy07.map_file import make_map
 from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import (
     CUT,
@@ -30,6 +29,7 @@ from zkbroker.log.legacy07.offset_map import (
     MapReader,
     MapRecord,
     encode_record,
+    make_map,
     map_files,
     map_of,
 )

@@ -1,4 +1,4 @@
-"""The bytes of a map file, and how a reader treats a torn one."""
+"""The bytes of a map file, how it is written, and how a reader treats a torn one."""
 
 import struct
 import zlib
@@ -6,15 +6,18 @@ import zlib
 import pytest
 
 from zkbroker.errors import StorageError
+from zkbroker.log.fs import FileSystem
 from zkbroker.log.legacy07.offset_map import (
     CUT,
     HEAD_BYTES,
     RECORD_BYTES,
+    MapFile,
     MapHead,
     MapReader,
     MapRecord,
     encode_head,
     encode_record,
+    make_map,
     map_files,
     map_of,
     read_head,
@@ -79,3 +82,31 @@ def test_map_files_are_found_and_checked(path):
     path.write_bytes(b"something else")
     with pytest.raises(StorageError, match="is not a map of a"):
         read_head(path)
+
+
+FIRST_HEAD = HEAD._replace(position=0)
+FIRST = PLAIN._replace(position=0)
+SECOND = PLAIN._replace(position=50, offset=21)
+
+
+def test_each_file_has_its_own_map(tmp_path):
+    fs = FileSystem()
+    kafka, following = (tmp_path / f"{start:020d}.kafka" for start in (0, 50))
+    fs.close(make_map(fs, map_of(kafka), FIRST_HEAD))
+    file = MapFile(fs, kafka)
+    file.append([FIRST, SECOND])
+    next_head = FIRST_HEAD._replace(position=50, offset=21)
+    file.begin(following, next_head)
+    file.append([SECOND])
+    file.close()
+    first, second = MapReader(map_of(kafka)), MapReader(map_of(following))
+    assert (first.head, list(first.records())) == (FIRST_HEAD, [FIRST, SECOND])
+    assert (second.head, list(second.records())) == (next_head, [SECOND])
+
+
+def test_new_map_replaces_existing_file(tmp_path):
+    fs = FileSystem()
+    path = tmp_path / f"{0:020d}.map"
+    path.write_bytes(bytes(1000))
+    fs.close(make_map(fs, path, FIRST_HEAD))
+    assert MapReader(path).valid_bytes == path.stat().st_size < 1000
