@@ -36,6 +36,7 @@ from zkbroker.records import (
     iter_entries,
     read_marker,
 )
+from zkbroker.records.record import Unsent
 from zkbroker.runtime import Park, unparked
 from zkbroker.types import PartitionKey
 
@@ -43,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 Key: TypeAlias = OffsetKey | GroupKey
 Value: TypeAlias = OffsetValue | GroupValue
+Change: TypeAlias = tuple[Key, Value | None]
+"""A record to append; without a value it removes the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +193,7 @@ class OffsetsStore:
         """
         changes = _offset_changes(group_id, offsets)
         data = encode_message_set(
-            [(each.key_bytes, each.value_bytes, now_ms, ()) for each in changes],
+            _records(changes, now_ms),
             codec=self._settings.codec,
             producer_id=producer[0],
             producer_epoch=producer[1],
@@ -200,8 +203,8 @@ class OffsetsStore:
         )
         result = self._log.append(bytearray(data), now_ms=now_ms, verification=verification)
         first = result.last_offset - len(changes) + 1
-        for each in changes:
-            self._set_pending(producer[0], each, first)
+        for key, value in changes:
+            self._set_pending(producer[0], key, value, first)
         self.wait_durable(result.last_offset, park)
 
     def end_transaction(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
@@ -252,11 +255,11 @@ class OffsetsStore:
         for producer_id in [each for each, keys in self._pending.items() if not keys]:
             del self._pending[producer_id]
 
-    def _set_pending(self, producer_id: int, change: "_Change", batch_offset: int) -> None:
-        if not isinstance(change.key, OffsetKey) or not isinstance(change.value, OffsetValue):
-            return
-        keys = self._pending.setdefault(producer_id, {})
-        keys[change.key] = _Pending(batch_offset, change.value)
+    def _set_pending(
+        self, producer_id: int, key: Key, value: Value | None, batch_offset: int
+    ) -> None:
+        if isinstance(key, OffsetKey) and isinstance(value, OffsetValue):
+            self._pending.setdefault(producer_id, {})[key] = _Pending(batch_offset, value)
 
     def store_group(self, group_id: str, value: GroupValue, now_ms: int) -> int:
         """Store a group's metadata; returns the offset to pass to `wait_durable`.
@@ -264,7 +267,7 @@ class OffsetsStore:
         Raises:
             StorageError, ProtocolError: nothing was stored.
         """
-        return self._append([_change(GroupKey(group_id), value)], now_ms)
+        return self._append([(GroupKey(group_id), value)], now_ms)
 
     def wait_durable(self, last_offset: int, park: Park = unparked) -> None:
         """Wait until records up to this offset are as durable as the flush policy requires.
@@ -289,22 +292,19 @@ class OffsetsStore:
         Raises:
             StorageError, ProtocolError: nothing was removed, or the disk failed.
         """
-        changes = [_change(OffsetKey(group_id, *partition), None) for partition in partitions]
+        changes: list[Change] = [(OffsetKey(group_id, *each), None) for each in partitions]
         if metadata and group_id in self._groups:
-            changes.append(_change(GroupKey(group_id), None))
+            changes.append((GroupKey(group_id), None))
         if changes:
             self.wait_durable(self._append(changes, now_ms), park)
 
     # --- records and cache ------------------------------------------------------------------
 
-    def _append(self, changes: Sequence["_Change"], now_ms: int) -> int:
-        data = encode_message_set(
-            [(each.key_bytes, each.value_bytes, now_ms, ()) for each in changes],
-            codec=self._settings.codec,
-        )
+    def _append(self, changes: Sequence[Change], now_ms: int) -> int:
+        data = encode_message_set(_records(changes, now_ms), codec=self._settings.codec)
         result = self._log.append(bytearray(data), now_ms=now_ms)
-        for each in changes:
-            self._set(each.key, each.value)
+        for key, value in changes:
+            self._set(key, value)
         return result.last_offset
 
     def _apply(
@@ -326,8 +326,7 @@ class OffsetsStore:
             logger.warning("offsets_topic_record_skipped key=%r reason=%s", key_bytes, error)
             return
         if pending_of is not None:
-            change = _Change(key, value, key_bytes or b"", value_bytes)
-            self._set_pending(pending_of.producer_id, change, pending_of.base_offset)
+            self._set_pending(pending_of.producer_id, key, value, pending_of.base_offset)
             return
         self._set(key, value)
 
@@ -361,24 +360,15 @@ class _Pending(NamedTuple):
     value: OffsetValue
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A record to append, encoded and decoded; without a value it removes the key."""
-
-    key: Key
-    value: Value | None
-    key_bytes: bytes
-    value_bytes: bytes | None
+def _offset_changes(group_id: str, offsets: Mapping[PartitionKey, OffsetValue]) -> list[Change]:
+    return [(OffsetKey(group_id, *key), value) for key, value in offsets.items()]
 
 
-def _offset_changes(group_id: str, offsets: Mapping[PartitionKey, OffsetValue]) -> list[_Change]:
-    return [_change(OffsetKey(group_id, *key), value) for key, value in offsets.items()]
+def _records(changes: Sequence[Change], now_ms: int) -> list[Unsent]:
+    return [(encode_key(key), _encoded(value), now_ms, ()) for key, value in changes]
 
 
-def _change(key: Key, value: Value | None) -> _Change:
-    value_bytes = None
+def _encoded(value: Value | None) -> bytes | None:
     if isinstance(value, OffsetValue):
-        value_bytes = encode_offset(value)
-    elif isinstance(value, GroupValue):
-        value_bytes = encode_group(value)
-    return _Change(key, value, encode_key(key), value_bytes)
+        return encode_offset(value)
+    return None if value is None else encode_group(value)
