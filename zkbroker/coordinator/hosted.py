@@ -110,24 +110,20 @@ class HostedPartitions(Generic[P]):
         return partition, ErrorCode.NONE
 
     def _load(self, partition: P) -> None:
+        name = self._topic, partition.number
         try:
             count = self._read(partition)
         except NotLeaderForPartition as error:
             # The next leader loads it, or this broker when it leads again.
-            logger.info(
-                "loading ends topic=%s partition=%d reason=%s", *self._name(partition, error)
-            )
+            logger.info("loading ends topic=%s partition=%d reason=%s", *name, error)
             return
         except (ProtocolError, StorageError) as error:
             logger.error(  # noqa: TRY400 - the reason is in the message
-                "loading failed topic=%s partition=%d reason=%s", *self._name(partition, error)
+                "loading failed topic=%s partition=%d reason=%s", *name, error
             )
             return
         if not self.holds(partition):
             return
         partition.loaded = True
         self._serve(partition)
-        logger.info("loaded topic=%s partition=%d entries=%d", *self._name(partition, count))
-
-    def _name(self, partition: P, more: object) -> tuple[str, int, object]:
-        return self._topic, partition.number, more
+        logger.info("loaded topic=%s partition=%d entries=%d", *name, count)

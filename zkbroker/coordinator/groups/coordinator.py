@@ -79,14 +79,7 @@ class GroupCoordinator:
         self._runtime = runtime
         self._clock_ms = runtime.clock_ms
         self._now_ms = runtime.now_ms
-        self._closed = runtime.event()
-        self._deadlines = OwnerLoop(
-            runtime,
-            self._until_due,
-            name="group-deadlines",
-            logger=logger,
-            ended=self._closed.is_set,
-        )
+        self._deadlines = OwnerLoop(runtime, self._until_due, name="group-deadlines", logger=logger)
         self._partitions = GroupPartitions(
             settings,
             runtime=runtime,
@@ -115,7 +108,7 @@ class GroupCoordinator:
         Args:
             timeout_s: how long to wait for the current step of each task.
         """
-        self._closed.set()
+        self._deadlines.end()
         for partition in self._partitions.hosted.all():
             self._partitions.release(partition.number)
         self._deadlines.close(timeout_s)

@@ -379,7 +379,8 @@ def test_close_waits_for_running_upkeep(monkeypatch):
 
     def expire_offsets():
         begun.set()
-        coordinator._closed.wait(20)
+        while not coordinator._deadlines.closed:
+            runtime.sleep(0.01)
         runtime.sleep(0.05)
         ended.set()
 
