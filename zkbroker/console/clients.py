@@ -14,7 +14,6 @@ from zkbroker.console.releases import oldest, order, since
 from zkbroker.runtime import Runtime
 
 KEPT_MS = 5_000
-_NO_NAME = ""
 _ADDRESSES = 8
 
 
@@ -59,10 +58,10 @@ class Clients:
                     requests[client][api_key, version] += count
                     names[api_key] = name
         now_ms = self._runtime.now_ms()
+        totals = {client: sum(counts.values()) for client, counts in requests.items()}
         rows = []
         for client, counts in sorted(requests.items()):
-            total = sum(counts.values())
-            if client in self._counts and total != self._counts[client]:
+            if client in self._counts and totals[client] != self._counts[client]:
                 self._last_ms[client] = now_ms
             rows.append(
                 {
@@ -81,8 +80,8 @@ class Clients:
                     "last_seen_ms": self._last_ms.get(client),
                 }
             )
-        self._counts = {client: sum(counts.values()) for client, counts in requests.items()}
-        self._last_ms = {name: at for name, at in self._last_ms.items() if name in self._counts}
+        self._counts = totals
+        self._last_ms = {name: at for name, at in self._last_ms.items() if name in totals}
         return {
             "clients": rows,
             "by_generation": _by_release(rows),
@@ -116,7 +115,7 @@ def _requests_of(page: Mapping[str, Any]) -> list[Counted] | None:
                 for each in client["requests"]
             ]
             hosts = {str(each) for each in client["addresses"]}
-            found.append((str(client["client_id"] or _NO_NAME), hosts, counted))
+            found.append((str(client["client_id"] or ""), hosts, counted))
     except (KeyError, TypeError, ValueError):
         return None
     return found

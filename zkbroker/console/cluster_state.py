@@ -3,7 +3,8 @@
 Invariant: only its collector writes it, between two publications; unknown values are None.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from zkbroker.admin.broker_queries import LogDirectory
 from zkbroker.admin.topics import TopicDescription
 from zkbroker.console.sampling import Look
+from zkbroker.errors import ZkbrokerError
 from zkbroker.types import PartitionKey
 
 
@@ -105,6 +107,15 @@ class SeenGroup:
     topics: tuple[str, ...] = ()
     error: str | None = None
 
+    @contextmanager
+    def described(self, now_ms: int) -> Iterator[None]:
+        """Record when the group was described, within this block, and any error."""
+        self.described_ms, self.error = now_ms, None
+        try:
+            yield
+        except ZkbrokerError as error:
+            self.error = str(error)
+
 
 @dataclass(slots=True)
 class ClusterState:
@@ -155,6 +166,11 @@ class ClusterState:
             self.troubles[question] = f"{text}: {'; '.join(list(failures)[:3])}"
         else:
             self.troubles.pop(question, None)
+
+    @property
+    def all_seen(self) -> bool:
+        """Whether the end of every partition with a leader has been read."""
+        return all(self.looks[key].seen_ms for key in self.led())
 
     def led(self) -> list[PartitionKey]:
         """Return the partitions that a broker serves now."""

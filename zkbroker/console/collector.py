@@ -49,11 +49,6 @@ class BrokerReaders:
         self.look = self._topology.look
         self.look_at = self._groups.look_at
 
-    @property
-    def all_seen(self) -> bool:
-        """Whether the offsets of every partition with a leader are known."""
-        return self._offsets.all_seen
-
     def hurry(self) -> None:
         """Read everything at the next reading."""
         self._topology.hurry()
@@ -170,7 +165,7 @@ class Collector:
         self._readers.look_on(cluster, session, self.runtime.now_ms())
         self.pages.look(self.runtime.now_ms())
         self._publish()
-        return self._interval_s if self._readers.all_seen else _FIRST_LOOKS_S
+        return self._interval_s if self.seen.all_seen else _FIRST_LOOKS_S
 
     def _answering(self) -> ZkSession | None:
         """Return the session, while ZooKeeper answers; without it brokers are still read."""

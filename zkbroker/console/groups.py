@@ -4,10 +4,9 @@ Invariant: one reading describes at most `AT_ONCE` groups, those described longe
     listed now and then. A broker that lists a group is its coordinator.
 """
 
-import contextlib
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from zkbroker.admin import zk_groups
 from zkbroker.client import Cluster
@@ -68,7 +67,7 @@ class Groups:
             if group.kind is Kind.COORDINATOR and group.coordinator is not None:
                 of_brokers[group.coordinator].append(group)
             elif session is not None:
-                with _noted(group, now_ms):
+                with group.described(now_ms):
                     of_zookeeper(session, group)
         for broker, groups in of_brokers.items():
             try:
@@ -81,7 +80,7 @@ class Groups:
             for group in groups:
                 found = described.get(group.name)
                 if found is not None:
-                    with _noted(group, now_ms):
+                    with group.described(now_ms):
                         of_coordinator(connection, group, found)
 
     def look_at(
@@ -133,16 +132,6 @@ class Groups:
             group.coordinator = coordinator
             groups[key] = group
         seen.groups = groups
-
-
-@contextlib.contextmanager
-def _noted(group: SeenGroup, now_ms: int) -> Iterator[None]:
-    """Record when a group was described, and any error."""
-    group.described_ms, group.error = now_ms, None
-    try:
-        yield
-    except ZkbrokerError as error:
-        group.error = str(error)
 
 
 def describe(connection: BrokerConnection, names: list[str]) -> Mapping[str, DescribedGroup]:

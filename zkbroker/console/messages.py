@@ -17,6 +17,7 @@ from zkbroker.console.partition_reader import OpenReader, Reader
 from zkbroker.console.requests import Refused, bad, missing
 from zkbroker.console.start_positions import Begin, Start
 from zkbroker.runtime import Runtime
+from zkbroker.runtime.pacing import paced
 
 SCAN_BYTES = 64 * 1024 * 1024
 SCAN_S = 5.0
@@ -215,11 +216,9 @@ def _fitting(
     reader: Reader, search: Search, over: Callable[[], bool], runtime: Runtime
 ) -> Iterator[Stored]:
     while not reader.at_end and not over():
-        for count, record in enumerate(reader.chunk(), 1):
+        for record in paced(runtime, reader.chunk(), 1000):
             if search.fits(record):
                 yield record
-            if count % 1000 == 0:
-                runtime.sleep(0)
         runtime.sleep(0)
 
 

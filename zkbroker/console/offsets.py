@@ -26,11 +26,6 @@ class Offsets:
     def __init__(self, seen: ClusterState) -> None:
         self._seen = seen
 
-    @property
-    def all_seen(self) -> bool:
-        """Whether every partition with a leader has been read."""
-        return all(self._seen.looks[key].seen_ms for key in self._seen.led())
-
     def look(self, cluster: Cluster, now_ms: int) -> None:
         """Ask for the offsets that are due; a leader that does not answer becomes a trouble."""
         seen = self._seen

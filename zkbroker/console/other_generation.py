@@ -8,7 +8,7 @@ Invariant: one look asks for at most `POSITIONS_AT_ONCE` ends and describes `GRO
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
@@ -23,7 +23,6 @@ from zkbroker.console.cluster_state import (
     SeenGroup,
     SeenMember,
 )
-from zkbroker.console.entries import Stored
 from zkbroker.console.sampling import Look, choose, choose_starts
 from zkbroker.errors import ZkbrokerError
 from zkbroker.registry.groups import list_groups
@@ -33,8 +32,6 @@ from zkbroker.zookeeper import ZkSession
 
 POSITIONS_AT_ONCE = 250
 GROUPS_AT_ONCE = 25
-INSIDE = 500
-"""Most messages shown of one compressed set."""
 
 
 class OtherEntry(Protocol):
@@ -107,11 +104,6 @@ class OtherSight:
         self._runtime = runtime
         self.other: OtherCluster | None = None
 
-    @property
-    def all_seen(self) -> bool:
-        """Whether every partition has been read."""
-        return all(self._seen.looks[key].seen_ms for key in self._seen.led())
-
     def hurry(self) -> None:
         """Nothing to do: every reading covers all of ZooKeeper."""
 
@@ -158,11 +150,8 @@ class OtherSight:
         for group in heapq.nsmallest(
             GROUPS_AT_ONCE, seen.groups.values(), key=lambda group: group.described_ms
         ):
-            group.described_ms, group.error = now_ms, None
-            try:
+            with group.described(now_ms):
                 _describe(self.other, group)
-            except ZkbrokerError as error:
-                group.error = str(error)
 
     def look_at(
         self, cluster: Cluster, session: ZkSession | None, key: GroupKey
@@ -215,56 +204,3 @@ def _describe(other: OtherCluster, group: SeenGroup) -> None:
     group.owners = owners
     group.offsets = {key: GroupOffset(position) for key, position in found.positions.items()}
     group.topics = tuple(sorted({topic for each in found.members.values() for topic in each}))
-
-
-class OtherReader:
-    """Reads one partition forwards; implements `partition_reader.Reader`."""
-
-    def __init__(self, other: OtherCluster, topic: str, partition: int) -> None:
-        self._other = other
-        self._topic = topic
-        self.partition = partition
-        self.start, self.end = other.range(topic, partition)
-        self.position = self.start
-        self.bytes_read = 0
-        self.records_read = 0
-
-    def seek(self, offset: int) -> None:
-        """Move to a position, limited to the log."""
-        self.position = max(self.start, min(offset, self.end))
-
-    def offset_at(self, time_ms: int) -> int | None:
-        """Return the start of the file for a time; 0.7 has only times of files."""
-        return self._other.offset(self._topic, self.partition, time_ms)
-
-    @property
-    def at_end(self) -> bool:
-        """Whether the initial end is reached."""
-        return self.position >= self.end
-
-    def chunk(self) -> Iterator[Stored]:
-        """Yield the messages of one fetch, and move past them."""
-        begun = self.position
-        found, after = self._other.read(self._topic, self.partition, begun)
-        self.bytes_read += after - begun
-        for number, each in enumerate(found):
-            if each.inside > INSIDE:
-                continue
-            error = each.error
-            last = number + 1 == len(found) or found[number + 1].position != each.position
-            following = each.next_position
-            if each.inside == INSIDE and not last:
-                error = (
-                    f"this compressed set holds more than {INSIDE} messages: the rest is left out"
-                )
-                following = next(
-                    (one.position for one in found[number:] if one.position != each.position), after
-                )
-            self.records_read += 1
-            yield Stored(
-                self.partition, each.position, -1, -1, None, each.payload, (),
-                "committed" if error is None else "corrupt", each.magic, each.codec, error,
-                each.inside, following,
-            )  # fmt: skip
-        # The log ends before the initial end: it was cut.
-        self.position = after if after > begun else self.end

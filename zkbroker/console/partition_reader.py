@@ -4,9 +4,10 @@ Invariant: the position only grows, also past unreadable bytes; a chunk has the 
     is one larger entry of up to `MAX_ENTRY_BYTES`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import cast
 
 from zkbroker.client import Cluster
 from zkbroker.client.fetch import TRANSACTIONS_SINCE, Wanted, doubled, fetch_one
@@ -14,6 +15,7 @@ from zkbroker.client.list_offsets import one_offset, valid_range
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.console.access import REQUEST_TIMEOUT_MS
 from zkbroker.console.entries import Stored, stored_records
+from zkbroker.console.other_generation import OtherCluster
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey
@@ -22,33 +24,55 @@ from zkbroker.records import iter_entries
 
 LANE = "console-messages"
 """Connections for messages are apart, so that reads do not delay collectors."""
+INSIDE = 500
+"""Most messages shown of one compressed set of another generation."""
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 _SETTINGS = FetchSettings(max_wait_ms=0, min_bytes=1, timeout_ms=REQUEST_TIMEOUT_MS)
 _COMMITTED = replace(_SETTINGS, read_committed=True)
 
 
-class Reader(Protocol):
-    """Reads a partition forwards, from its start unless moved; see `PartitionReader`."""
+class Reader(ABC):
+    """Reads a partition forwards, from its start, unless moved, to its initial end.
 
-    partition: int
-    start: int
-    end: int
-    position: int
-    bytes_read: int
-    records_read: int
+    Args:
+        partition: its number.
+        log: its start and its end.
+    """
+
+    def __init__(self, partition: int, log: tuple[int, int]) -> None:
+        self.partition = partition
+        self.start, self.end = log
+        self.position = self.start
+        self.bytes_read = 0
+        self.records_read = 0
 
     @property
-    def at_end(self) -> bool: ...
-    def seek(self, offset: int) -> None: ...
-    def offset_at(self, time_ms: int) -> int | None: ...
-    def chunk(self) -> Iterator[Stored]: ...
+    def at_end(self) -> bool:
+        """Whether the initial end is reached."""
+        return self.position >= self.end
+
+    def seek(self, offset: int) -> None:
+        """Move to an offset, limited to the log."""
+        self.position = max(self.start, min(offset, self.end))
+
+    @abstractmethod
+    def offset_at(self, time_ms: int) -> int | None:
+        """Return the first offset at or after a time, or of one of the special times."""
+
+    @abstractmethod
+    def chunk(self) -> Iterator[Stored]:
+        """Yield the records of one chunk, and move past it.
+
+        Raises:
+            ZkbrokerError: the leader does not answer, or refuses.
+        """
 
 
 OpenReader = Callable[[int, int], Reader]
 """Opens a partition of a topic by its number, with the bytes per fetch."""
 
 
-class PartitionReader:
+class PartitionReader(Reader):
     """Reads a partition, `chunk_bytes` per fetch.
 
     Raises:
@@ -57,37 +81,18 @@ class PartitionReader:
     """
 
     def __init__(self, cluster: Cluster, topic: str, partition: int, chunk_bytes: int) -> None:
-        self._topic = topic
-        self.partition = partition
-        self._chunk_bytes = chunk_bytes
         leader = cluster.leader(topic, partition)
         if leader is None:
             raise cluster.no_leader(topic, partition)
         self._connection: BrokerConnection = cluster.connection(leader, LANE)
-        self.start, self.end = valid_range(self._connection, topic, partition)
-        self.position = self.start
-        self.bytes_read = 0
-        self.records_read = 0
+        super().__init__(partition, valid_range(self._connection, topic, partition))
+        self._topic = topic
+        self._chunk_bytes = chunk_bytes
 
     def offset_at(self, time_ms: int) -> int | None:
-        """Return the first offset at or after a time, or of one of the special times."""
         return one_offset(self._connection, self._topic, self.partition, time_ms)
 
-    def seek(self, offset: int) -> None:
-        """Move to an offset, limited to the log."""
-        self.position = max(self.start, min(offset, self.end))
-
-    @property
-    def at_end(self) -> bool:
-        """Whether the initial end is reached."""
-        return self.position >= self.end
-
     def chunk(self) -> Iterator[Stored]:
-        """Yield the records of one chunk, and move past it.
-
-        Raises:
-            ZkbrokerError: the leader does not answer, or refuses.
-        """
         begun = self.position
         part, stable = self._fetch()
         data = records_of(part)
@@ -139,6 +144,46 @@ class PartitionReader:
                     f"{where}: the entry is larger than {MAX_ENTRY_BYTES} bytes, the limit of "
                     "this page: give another offset"
                 ) from error
+
+
+class OtherReader(Reader):
+    """Reads a partition of another generation; offsets are positions in bytes."""
+
+    def __init__(self, other: OtherCluster, topic: str, partition: int) -> None:
+        super().__init__(partition, other.range(topic, partition))
+        self._other = other
+        self._topic = topic
+
+    def offset_at(self, time_ms: int) -> int | None:
+        """Return the start of the file for a time; 0.7 has only times of files."""
+        return self._other.offset(self._topic, self.partition, time_ms)
+
+    def chunk(self) -> Iterator[Stored]:
+        """Yield the messages of one fetch, and move past them."""
+        begun = self.position
+        found, after = self._other.read(self._topic, self.partition, begun)
+        self.bytes_read += after - begun
+        for number, each in enumerate(found):
+            if each.inside > INSIDE:
+                continue
+            error = each.error
+            last = number + 1 == len(found) or found[number + 1].position != each.position
+            following = each.next_position
+            if each.inside == INSIDE and not last:
+                error = (
+                    f"this compressed set holds more than {INSIDE} messages: the rest is left out"
+                )
+                following = next(
+                    (one.position for one in found[number:] if one.position != each.position), after
+                )
+            self.records_read += 1
+            yield Stored(
+                self.partition, each.position, -1, -1, None, each.payload, (),
+                "committed" if error is None else "corrupt", each.magic, each.codec, error,
+                each.inside, following,
+            )  # fmt: skip
+        # The log ends before the initial end: it was cut.
+        self.position = after if after > begun else self.end
 
 
 def records_of(part: FetchResponsePartition) -> bytes:

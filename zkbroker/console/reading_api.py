@@ -17,9 +17,8 @@ from zkbroker.console.api import Api, json_answer
 from zkbroker.console.collector import Collector
 from zkbroker.console.events import Streams
 from zkbroker.console.messages import Search, browse, whole_part
-from zkbroker.console.other_generation import OtherReader
 from zkbroker.console.partition_log import files_of, is_local, offsets_by_time, segments_of
-from zkbroker.console.partition_reader import OpenReader, PartitionReader
+from zkbroker.console.partition_reader import OpenReader, OtherReader, PartitionReader
 from zkbroker.console.requests import Refused, bad, missing, number_of, text_of, topic_of, whole
 from zkbroker.console.settings_view import setting_rows
 from zkbroker.console.start_positions import Begin, parse_start

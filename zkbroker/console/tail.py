@@ -85,14 +85,11 @@ class Tail:
         for key, data, high_watermark in self._fetched():
             count = 0
             for record in _readable(data, key[1], self._positions[key]):
-                if record.offset >= high_watermark:
+                if record.offset >= high_watermark or count >= left:
                     break
-                if count < left:
-                    found.append(record)
-                    self._positions[key] = record.offset + 1
-                    count += 1
-                else:
-                    break
+                found.append(record)
+                self._positions[key] = record.offset + 1
+                count += 1
             left -= count
             behind = high_watermark - self._positions[key]
             if left <= 0 or behind > RATE:

@@ -174,12 +174,12 @@ class Topology:
             found = topic_settings(connection, due, [MIN_ISR], wait_s)
             return {name: int(said[MIN_ISR]) for name, said in found.items() if MIN_ISR in said}
 
+        failed = []
         try:
             self._seen.min_isr |= cluster.ask_any(question)
         except ZkbrokerError as error:
-            self._seen.troubles["settings"] = f"settings of topics cannot be read: {error}"
-        else:
-            self._seen.troubles.pop("settings", None)
+            failed.append(str(error))
+        self._seen.note_trouble("settings", failed, "settings of topics cannot be read")
         self._min_isr_ms |= dict.fromkeys(due, now_ms)
 
 

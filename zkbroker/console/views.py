@@ -93,12 +93,7 @@ def groups_of_topic(seen: ClusterState, topic: str) -> list[Row]:
     found = []
     for group in seen.groups.values():
         if topic in _topics_of(group):
-            lags = [
-                lag
-                for key in group.offsets
-                if key[0] == topic and (lag := lag_of(seen, group, key)) is not None
-            ]
-            lag = sum(lags) if lags else None
+            lag = _known_sum(lag_of(seen, group, key) for key in group.offsets if key[0] == topic)
             found.append({"kind": group.kind.value, "name": group.name, "lag": lag})
     return found
 
@@ -110,7 +105,6 @@ def groups(seen: ClusterState) -> list[Row]:
 
 def group_row(seen: ClusterState, group: SeenGroup) -> Row:
     """Return the row of one group."""
-    lags = [lag for key in group.offsets if (lag := lag_of(seen, group, key)) is not None]
     described = bool(group.described_ms)
     return {
         "kind": group.kind.value,
@@ -118,7 +112,7 @@ def group_row(seen: ClusterState, group: SeenGroup) -> Row:
         "state": group.state,
         "members": len(group.members) if described else None,
         "topics": _topics_of(group),
-        "lag": sum(lags) if lags else None,
+        "lag": _known_sum(lag_of(seen, group, key) for key in group.offsets),
         "coordinator": group.coordinator,
         "error": group.error,
     }
