@@ -244,7 +244,6 @@ REAL_THING = {
     "zkbroker/console/clients.py": "integration/test_console_messages.py",
     "zkbroker/console/messages.py": "integration/test_console_messages.py",
     "zkbroker/console/partition_log.py": "integration/test_console_messages.py",
-    "zkbroker/console/partition_reader.py": "integration/test_console_messages.py",
     "zkbroker/console/reading_api.py": "integration/test_console_messages.py",
     "zkbroker/console/tail.py": "integration/test_console_messages.py",
     "zkbroker/console/actions.py": "integration/test_console_actions.py",

@@ -134,7 +134,7 @@ class PartitionReader(Reader):
                 settings,
             )
             data = records_of(part)
-            if not data or next(iter_entries(data), None) is not None:
+            if not data or _holds_entry(data):
                 return part
             where = f"{self._topic}-{self.partition} offset {self.position}"
             try:
@@ -189,6 +189,14 @@ class OtherReader(Reader):
 def records_of(part: FetchResponsePartition) -> bytes:
     """Return the message set of an answer."""
     return bytes(cast("memoryview", part.records or b""))
+
+
+def _holds_entry(data: bytes) -> bool:
+    """Whether the first entry is whole, or cannot be one."""
+    try:
+        return next(iter_entries(data), None) is not None
+    except CorruptMessage:
+        return True
 
 
 def _after(data: bytes, least: int) -> int:
