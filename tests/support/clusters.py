@@ -29,7 +29,7 @@ class TestCluster(LocalCluster):
     ) -> None:
         given = {"zookeeper.session.timeout.ms": SESSION_MS, **(properties or {})}
         super().__init__(brokers, properties=given, **settings)
-        self._processes._make_broker = MortalBroker
+        self._make_broker = MortalBroker
 
 
 def module_cluster(brokers: int = 1, *, check_logs: bool = False, **settings: Any) -> Any:

@@ -231,7 +231,7 @@ def replicated_cluster(
             zookeeper=quorum.connect_string,
             directory=directory,
         )
-        cluster._processes._make_broker = network.make_broker
+        cluster._make_broker = network.make_broker
         stack.enter_context(cluster)
         session = stack.enter_context(
             ZkSession(cluster.zookeeper, session_timeout_ms=_OWN_SESSION_MS)

@@ -8,10 +8,9 @@ import threading
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 
 from zkbroker.admin.topics import create_topic
-from zkbroker.cluster import Broker, BrokerProcess, ClusterProcesses
+from zkbroker.cluster import BrokerProcess, ClusterProcesses
 from zkbroker.config.schema import property_text
 from zkbroker.config.zookeeper_security import take_zookeeper_security
 from zkbroker.errors import ZkbrokerError
@@ -33,8 +32,11 @@ _PROPERTIES = {
 _SERVED_TIMEOUT_S = 30
 
 
-class LocalCluster:
+class LocalCluster(ClusterProcesses):
     """A ZooKeeper and brokers as processes of this machine, for one test or a session of tests.
+
+    Each of its `brokers`, with ids from 1, can be killed, paused, resumed, stopped and started
+    again.
 
     Args:
         brokers: how many.
@@ -66,7 +68,7 @@ class LocalCluster:
         self._replication = replication or 1
         self.directory = Path(directory or tempfile.mkdtemp(prefix="zkbroker-"))
         try:
-            self._processes = ClusterProcesses(
+            super().__init__(
                 self.directory,
                 brokers=brokers,
                 replication=self._replication,
@@ -82,64 +84,31 @@ class LocalCluster:
         self._pid = os.getpid()
 
     @property
-    def bootstrap_servers(self) -> str:
-        """`host:port` of every broker, separated by commas."""
-        return self._processes.bootstrap_servers
-
-    def bootstrap(self, listener: str) -> str:
-        """Return `host:port` of one listener of every broker, such as `SSL`, with commas between.
-
-        Raises:
-            ZkbrokerError: a broker has no listener of that name.
-        """
-        return self._processes.bootstrap(listener)
-
-    @property
-    def zookeeper(self) -> str:
-        """ZooKeeper connect string."""
-        return self._processes.zookeeper
-
-    @property
-    def brokers(self) -> list[Broker]:
-        """The brokers; each can be killed, paused, resumed, stopped and started again."""
-        return self._processes.brokers
-
-    @property
     def embedded_zookeeper(self) -> EmbeddedZooKeeper:
         """The cluster's own ZooKeeper, to kill, pause and restart.
 
         Raises:
             ZkbrokerError: the cluster uses another one.
         """
-        if self._processes.embedded is None:
+        if self.embedded is None:
             raise ZkbrokerError("this cluster uses a ZooKeeper that it did not start")
-        return self._processes.embedded
+        return self.embedded
 
-    def broker(self, broker_id: int) -> Broker:
-        """Return the broker with an id; ids count from 1."""
-        return self._processes.broker(broker_id)
-
-    def add_broker(self) -> Broker:
-        """Start one more broker."""
-        return self._processes.add_broker()
-
-    def start(self) -> None:
+    def start(self, timeout_s: float = 60) -> None:
         """Start everything; returns when all brokers serve.
 
         If `stop` is never called, as in an interactive session, it stops when Python exits.
         """
-        try:
-            self._processes.start()
-        except BaseException:
-            self._remove()
-            raise
+        super().start(timeout_s)
         atexit.register(self._stop_at_exit)
 
-    def stop(self) -> None:
-        """Stop everything and remove temporary files."""
+    def stop(self, timeout_s: float = 15) -> bool:
+        """Stop everything and remove temporary files; see `ClusterProcesses.stop`."""
         atexit.unregister(self._stop_at_exit)
-        self._processes.stop()
-        self._remove()
+        stopped = super().stop(timeout_s)
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        return stopped
 
     def _stop_at_exit(self) -> None:
         if os.getpid() == self._pid:  # not in a fork of the process that started it
@@ -176,17 +145,6 @@ class LocalCluster:
             for partition in range(partitions):
                 _wait_until_served(session, topic, partition)
         return topic
-
-    def _remove(self) -> None:
-        if self._temporary:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.stop()
 
 
 def _wait_until_served(session: ZkSession, topic: str, partition: int) -> None:
