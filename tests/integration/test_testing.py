@@ -15,6 +15,7 @@ from zkbroker.consumer import LATEST_TIME, SimpleConsumer
 from zkbroker.errors import ZkbrokerError
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.testing import LocalCluster
+from zkbroker.testing.in_process import InProcessBroker
 from zkbroker.zookeeper import ZkSession
 
 MANUAL = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -125,3 +126,18 @@ def test_failed_in_process_broker_is_reported(tmp_path, chroot):
         LocalCluster(directory=tmp_path, zookeeper=chroot, in_process=True),
     ):
         pass
+
+
+def test_broker_that_cannot_start_leaves_no_descriptor(tmp_path):
+    def fail():
+        broker = InProcessBroker(tmp_path, {"broker.id": "1"})
+        with pytest.raises(ZkbrokerError, match=r"zookeeper\.connect"):
+            broker.start()
+        broker.stop()
+        assert not broker.alive
+
+    fail()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        fail()
+    assert len(os.listdir("/proc/self/fd")) <= before

@@ -153,16 +153,18 @@ class InProcessBroker:
             node = BrokerNode(BrokerConfig.from_properties(self._properties))
             node.start()
         except Exception as error:  # noqa: BLE001 - raised by start, in the caller's thread
-            self._failure = error
+            # Without wakes: the caller may stop a failed broker while its loop is destroyed.
+            self._failure, self._wakes = error, []
             self._started.set()
-            return
-        self._address = node.address
-        self._listeners = parse_listeners(",".join(node.listeners))
-        self._started.set()
-        try:
-            stop.wait()
+        else:
+            self._address = node.address
+            self._listeners = parse_listeners(",".join(node.listeners))
+            self._started.set()
+            try:
+                stop.wait()
+            finally:
+                node.stop()
         finally:
-            node.stop()
             self._wakes = []
             wake.close()
             gevent.get_hub().destroy(destroy_loop=True)
