@@ -139,7 +139,7 @@ class Legacy07Logs:
 
         Raises:
             InvalidTopic: the name is not allowed.
-            StorageError: it cannot be made, or there are too many.
+            StorageError: it cannot be made, the topic has views, or there are too many logs.
         """
         log = self._logs.get((topic, partition))
         if log is not None:
@@ -151,6 +151,8 @@ class Legacy07Logs:
             log = self._logs.get((topic, partition))
             if log is not None:
                 return log
+            if self.is_view(topic):
+                raise StorageError(f"the 0.7 log {folder} cannot be made: {topic} has views here")
             self.check_room()
             try:
                 first = self._runtime.offload(self._folders.make_log, self.directory / folder)

@@ -179,3 +179,13 @@ def test_failed_views_leave_no_files_and_logs_usable(tmp_path, known):
     logs = open_logs(tmp_path)
     assert set(logs.views()) == {("t", 0), ("t", 1)}
     logs.close()
+
+
+def test_topic_of_views_gets_no_log_of_its_own(tmp_path):
+    logs = open_logs(tmp_path)
+    logs.make_views("t", [Claim(1, 0, 0)])
+    with pytest.raises(StorageError, match="t-0 cannot be made"):
+        logs.get_or_make("t", 0)
+    assert set(logs.all()) == {("t", 1)}
+    assert not (tmp_path / "t-0").exists()
+    logs.close()
