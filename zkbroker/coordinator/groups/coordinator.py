@@ -264,6 +264,8 @@ class GroupCoordinator:
                 error = verify(partition.number)
                 if error is not ErrorCode.NONE:
                     return error
+                if not self._partitions.hosted.holds(partition):
+                    return ErrorCode.NOT_COORDINATOR
             if group_id not in partition.groups:
                 self._partitions.create(partition, group_id)
             partition.store.commit_pending(

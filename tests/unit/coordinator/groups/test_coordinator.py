@@ -389,3 +389,24 @@ def test_close_waits_for_running_upkeep(monkeypatch):
     assert begun.wait(20)
     coordinator.close()
     assert ended.is_set()
+
+
+def test_group_of_partition_lost_during_verification_is_not_counted():
+    setup = CoordinatorSetup().host()
+
+    class Verifying(MemoryLog):
+        def begin_verification(self, producer_id, producer_epoch):
+            return object()
+
+    number = key_partition("g", 4)
+    setup.coordinator.host(number, Verifying())
+    setup.runtime.run("load")
+
+    def verify(partition):
+        setup.coordinator.release(partition)
+        return NONE
+
+    offsets = {("t", 0): OffsetValue(9, metadata="", commit_timestamp_ms=1)}
+    error = setup.coordinator.commit_transactional("g", (1, 0), offsets, verify)
+    assert error is ErrorCode.NOT_COORDINATOR
+    assert setup.coordinator._partitions.memory.used == 0
