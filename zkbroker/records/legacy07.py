@@ -164,7 +164,10 @@ def check_set(data: Data, limits: Limits07) -> Checked07:
         if entry is None:
             break
         if len(entry.payload) > most:
-            raise _too_large(len(entry.payload), position, most)
+            raise MessageSizeTooLarge(
+                f"a payload of {len(entry.payload)} bytes at position {position}, "
+                f"max.message.size is {most}"
+            )
         if wrong is None and not entry.valid:
             wrong = position
         if entry.codec:
@@ -315,12 +318,6 @@ def _whole_entries(data: Data) -> Iterator[Entry07]:
         end = entry.end
     if end == 0 and len(data) >= 4:
         raise _corrupt("the first message is not whole", 0)
-
-
-def _too_large(size: int, position: int, most: int) -> MessageSizeTooLarge:
-    return MessageSizeTooLarge(
-        f"a payload of {size} bytes at position {position}, max.message.size is {most}"
-    )
 
 
 def _corrupt(what: str, position: int) -> CorruptMessage:

@@ -36,9 +36,25 @@ class Guard07:
         self._permissions = permissions
         self._exists = exists
 
-    def may_read(self, session: Session, topic: str) -> bool:
-        """Whether a client may fetch from a topic."""
-        return self._may(session, Operation.READ, topic)
+    def may(self, session: Session, operation: Operation, topic: str) -> bool:
+        """Whether a client may do an operation on a topic."""
+        if self._permissions is None:
+            return True
+        resource = Resource(ResourceType.TOPIC, topic)
+        return self._permissions.allowed(_client(session), operation, resource)
+
+    def require(self, session: Session, operation: Operation, topic: str) -> None:
+        """Check that a client may do an operation on a topic.
+
+        Raises:
+            ProtocolError: it may not.
+        """
+        if not self.may(session, operation, topic):
+            raise ProtocolError(
+                f"{ANONYMOUS} may not {operation.name} topic {topic[:100]!r}: 0.7 has no error "
+                "for that",
+                code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
 
     def require_write(self, session: Session, topic: str) -> None:
         """Check that a client may produce to a topic.
@@ -48,33 +64,11 @@ class Guard07:
         """
         if self._permissions is None:
             return
-        self._require(session, Operation.WRITE, topic)
+        self.require(session, Operation.WRITE, topic)
         if not self._exists(topic):
             client = _client(session)
             if not self._permissions.allowed(client, Operation.CREATE, CLUSTER, audited=False):
-                self._require(session, Operation.CREATE, topic)
-
-    def require_describe(self, session: Session, topic: str) -> None:
-        """Check that a client may ask for the offsets of a topic.
-
-        Raises:
-            ProtocolError: it may not.
-        """
-        self._require(session, Operation.DESCRIBE, topic)
-
-    def _require(self, session: Session, operation: Operation, topic: str) -> None:
-        if not self._may(session, operation, topic):
-            raise ProtocolError(
-                f"{ANONYMOUS} may not {operation.name} topic {topic[:100]!r}: 0.7 has no error "
-                "for that",
-                code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            )
-
-    def _may(self, session: Session, operation: Operation, topic: str) -> bool:
-        if self._permissions is None:
-            return True
-        resource = Resource(ResourceType.TOPIC, topic)
-        return self._permissions.allowed(_client(session), operation, resource)
+                self.require(session, Operation.CREATE, topic)
 
 
 def _client(session: Session) -> _Client:

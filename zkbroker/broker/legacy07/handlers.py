@@ -41,6 +41,7 @@ from zkbroker.protocol.legacy07 import (
 )
 from zkbroker.records.legacy07 import Checked07, Limits07, check_plain_set, check_set
 from zkbroker.runtime import Runtime
+from zkbroker.security import Operation
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +168,7 @@ class Handlers07:
         return partition
 
     def _offsets(self, session: Session, request: Offsets07) -> list[int]:
-        self._guard.require_describe(session, request.topic)
+        self._guard.require(session, Operation.DESCRIBE, request.topic)
         self._logs.check_topic(request.topic)
         partitions = self._logs.partitions(request.topic)
         if not 0 <= request.partition < partitions or request.count < 0:
@@ -226,7 +227,7 @@ class Handlers07:
         For a negative `max_bytes` a genuine broker announces a negative number, then fails: it
         sends no bytes and closes.
         """
-        if not self._guard.may_read(session, request.topic):
+        if not self._guard.may(session, Operation.READ, request.topic):
             return ErrorCode.UNKNOWN_SERVER_ERROR, None, 0
         try:
             self._logs.check_topic(request.topic)

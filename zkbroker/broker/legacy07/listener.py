@@ -40,16 +40,14 @@ class Legacy07Broker:
         limits: Limits,
         permissions: Permissions | None = None,
     ) -> None:
-        config, runtime, now_ms = services.config, services.runtime, services.runtime.now_ms
-        self._config = config
+        self._config = config = services.config
+        self._runtime = runtime = services.runtime
         own = config.legacy07
         self.broker_id = own.broker_id if own.broker_id >= 0 else services.broker_id
-        self._runtime = runtime
-        self._now_ms = now_ms
         self.logs = Legacy07Logs(
             own,
             runtime=runtime,
-            now_ms=now_ms,
+            now_ms=runtime.now_ms,
             masters=lambda topic, number: self.views.master(topic, number),
         )
         self.views = Views07(own, services, self.logs, self.broker_id)
@@ -134,7 +132,7 @@ class Legacy07Broker:
         self._undo.append(session.close)
         host, port = self._advertised_address()
         registration = Registration07(
-            session, self.broker_id, host, port, self._partition_counts, self._now_ms
+            session, self.broker_id, host, port, self._partition_counts, self._runtime.now_ms
         )
         self._undo.append(registration.close)
         self.logs.on_new_topic = registration.topic_made

@@ -19,7 +19,7 @@ from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.legacy07.segment import Segment07
 from zkbroker.log.recovery.scan import Cut, copy_tail, free_name
-from zkbroker.records.legacy07 import Data, read_entry
+from zkbroker.records.legacy07 import read_entry
 
 _SEARCHED_BYTES = 1024 * 1024
 
@@ -106,12 +106,11 @@ def scan_file(path: Path) -> Scan07:
         size = os.fstat(file.fileno()).st_size
         if not size:
             return Scan07(0, 0, 0, None, 0)
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            data = memoryview(mapped)
-            try:
-                return _scan(data)
-            finally:
-                data.release()
+        with (
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as data,
+        ):
+            return _scan(data)
 
 
 def _scan(data: memoryview) -> Scan07:
@@ -139,14 +138,13 @@ def _look(data: memoryview, position: int) -> tuple[int, str | None]:
         return entry.size, None if entry.valid else "the CRC does not match"
 
 
-def _valid_behind(data: Data, position: int) -> int:
+def _valid_behind(data: memoryview, position: int) -> int:
     """Count entries after a bad one that are valid by themselves, wherever they begin."""
-    view = memoryview(data)
     count = 0
     searched = 0
     position += 1
-    while position < len(view) and searched < _SEARCHED_BYTES:
-        size, reason = _look(view, position)
+    while position < len(data) and searched < _SEARCHED_BYTES:
+        size, reason = _look(data, position)
         if reason is None:
             count += 1
             position += size
