@@ -106,9 +106,9 @@ class OffsetsStore:
             count += read.count
         return count
 
-    def _load_lists(self, read: RecordLists) -> None:
+    def _load_lists(self, read: RecordLists, pending_of: EntryInfo | None = None) -> None:
         for key, value in zip(read.keys, read.values, strict=True):
-            self._apply(key, value)
+            self._apply(key, value, pending_of)
 
     def _load_entries(self, data: bytes, entries: Iterable[EntryInfo]) -> None:
         view = memoryview(data)
@@ -120,12 +120,9 @@ class OffsetsStore:
                     self.end_transaction(
                         entry.producer_id, entry.base_offset, commit=marker.kind == COMMIT
                     )
-            elif entry.is_transactional:
-                read = decode_lists(part, start_offset=entry.base_offset)
-                for key, value in zip(read.keys, read.values, strict=True):
-                    self._apply(key, value, pending_of=entry)
             else:
-                self._load_lists(decode_lists(part, start_offset=entry.base_offset))
+                read = decode_lists(part, start_offset=entry.base_offset)
+                self._load_lists(read, entry if entry.is_transactional else None)
 
     def group_ids(self) -> set[str]:
         """Every group that has metadata or an offset."""
@@ -311,7 +308,7 @@ class OffsetsStore:
         self,
         key_bytes: bytes | None,
         value_bytes: bytes | None,
-        pending_of: EntryInfo | None = None,
+        pending_of: EntryInfo | None,
     ) -> None:
         """Apply a record from the log; `pending_of` is its batch if that is transactional."""
         try:

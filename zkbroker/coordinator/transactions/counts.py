@@ -19,15 +19,9 @@ _OPEN = frozenset(
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """Counts that only grow.
+    """Counts that only grow; `NAMES` says what each counts.
 
-    Args:
-        begun: transactions that began.
-        commits, aborts: transactions that were completed.
-        timeouts: transactions that were aborted because they took too long.
-        fenced: transactions that were aborted because another producer took over the id.
-        expired: ids that were forgotten.
-        failed_writes: transitions that were not written, or may not have been.
+    A failed write may have been written all the same.
     """
 
     begun: int = 0
