@@ -14,56 +14,43 @@ from zkbroker.replica.partition import Partition
 _PRODUCE_VERSION = 3
 
 
-class Forwarder07:
-    """Produces to other brokers.
+def forward(
+    connections: BrokerConnections, partition: Partition, converted: Converted07, timeout_ms: int
+) -> int | None:
+    """Let the leader append a set; returns the first offset, None if it is not contiguous.
 
     Args:
         connections: of this broker to others.
-        timeout_ms: how long a leader may take.
+        partition: of the set.
+        converted: the set.
+        timeout_ms: how long the leader may take.
+
+    Raises:
+        ZkbrokerError: the leader refused it, or is unknown.
     """
-
-    def __init__(self, connections: BrokerConnections, timeout_ms: int) -> None:
-        self._connections = connections
-        self._timeout_ms = timeout_ms
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._connections.close()
-
-    def forward(self, partition: Partition, converted: Converted07) -> int | None:
-        """Let the leader append a set; returns the first offset, None if it is not contiguous.
-
-        Raises:
-            ZkbrokerError: the leader refused it, or is unknown.
-        """
-        leader = partition.leader
-        topic, number = partition.key
-        base = following = None
-        view = memoryview(converted.batches)
-        for entry in iter_entries(view):
-            batch = view[entry.position : entry.position + entry.size]
-            asked = ProduceRequestPartition(number, batch)
-            request = ProduceRequest(
-                None, 1, self._timeout_ms, [ProduceRequestTopic(topic, [asked])]
+    leader = partition.leader
+    if leader < 0:
+        raise NotLeaderForPartition("the partition has no leader")
+    topic, number = partition.key
+    base = following = None
+    view = memoryview(converted.batches)
+    for entry in iter_entries(view):
+        batch = view[entry.position : entry.position + entry.size]
+        asked = ProduceRequestTopic(topic, [ProduceRequestPartition(number, batch)])
+        request = ProduceRequest(None, 1, timeout_ms, [asked])
+        response: ProduceResponse = connections.send("", leader, request, _PRODUCE_VERSION)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise ProtocolError(
+                f"broker {leader}, which leads {partition.key}, refused a set: "
+                f"{ErrorCode(answer.error_code).name}",
+                code=ErrorCode(answer.error_code),
             )
-            answer = self._send(leader, request).topics[0].partitions[0]
-            if answer.error_code:
-                raise ProtocolError(
-                    f"broker {leader}, which leads {partition.key}, refused a set: "
-                    f"{ErrorCode(answer.error_code).name}",
-                    code=ErrorCode(answer.error_code),
-                )
-            if base is None:
-                base = following = answer.base_offset
-            if following != answer.base_offset:
-                # Other messages came between two batches: the set is rendered from the master.
-                following = None
-            if following is not None:
-                following += entry.record_count
-        return None if following is None else base
-
-    def _send(self, broker_id: int, request: ProduceRequest) -> ProduceResponse:
-        if broker_id < 0:
-            raise NotLeaderForPartition("the partition has no leader")
-        answer: ProduceResponse = self._connections.send("", broker_id, request, _PRODUCE_VERSION)
-        return answer
+        if base is None:
+            base = following = answer.base_offset
+        if following != answer.base_offset:
+            # Other messages came between two batches: the set is rendered from the master.
+            following = None
+        if following is not None:
+            following += entry.record_count
+    return None if following is None else base

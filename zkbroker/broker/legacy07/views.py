@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from zkbroker.broker.connections import BrokerConnections
 from zkbroker.broker.legacy07.claims import Claims07
-from zkbroker.broker.legacy07.forwarding import Forwarder07
+from zkbroker.broker.legacy07.forwarding import forward
 from zkbroker.broker.services import BrokerServices
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.errors import StorageError, ZkbrokerError
@@ -79,9 +79,8 @@ class Views07:
         self._look = True
         self._look_at = 0.0
         self._claims = Claims07(config, services, logs, broker_id, self._attach)
-        timeout_ms = config.forward_timeout_ms
-        self._forwarder = Forwarder07(
-            BrokerConnections(services.dialing, services.view, "legacy07", timeout_ms), timeout_ms
+        self._connections = BrokerConnections(
+            services.dialing, services.view, "legacy07", config.forward_timeout_ms
         )
         self._warned_of: set[str] = set()
         self._with_own_logs: set[str] = set()
@@ -117,7 +116,7 @@ class Views07:
         self._loop.close()
         for partition, waker in self._partitions.values():
             partition.waiters.unwatch(waker)
-        self._forwarder.close()
+        self._connections.close()
 
     def topics_changed(self) -> None:
         """Make the task check the topics again; returns at once."""
@@ -192,7 +191,8 @@ class Views07:
                 metrics.bytes_in += result.size_bytes
                 view.note_sent(result.base_offset, converted.stretches, term)
             else:
-                base = self._forwarder.forward(partition, converted)
+                timeout_ms = self._config.forward_timeout_ms
+                base = forward(self._connections, partition, converted, timeout_ms)
                 if base is not None:
                     view.note_sent(base, converted.stretches, term)
         if view.behind:
