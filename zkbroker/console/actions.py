@@ -3,12 +3,12 @@
     plan     everything is checked as far as possible, nothing is written
     confirm  a person types the name of the topic or group
     run      through the functions of `zkbroker.admin`: by the brokers if they are new enough,
-    otherwise in ZooKeeper if the console has it
+             otherwise in ZooKeeper if the console has it
 
 Invariant: an action runs exactly the plan of the same request; brokers check once more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,8 @@ from zkbroker.zookeeper import ZkSession
 
 _MOST_SETTINGS = 100
 _MOST_TEXT = 4000
-_SHOWN = 20
+SHOWN = 20
+"""Most steps, warnings and names of each kind in a plan."""
 _MAX_BROKER = 2**31 - 1
 _MAX_RATE = 2**63 - 1
 
@@ -138,18 +139,16 @@ def elect(collector: Collector, topic: str, given: Given) -> Plan:
             kept = _count(len(failed), "partition")
             raise ClientError(f"{kept} kept the leader, as {name}-{number}: {error}")
 
-    steps = [
+    steps = first_steps(
         f"{topic}-{each.partition}: broker {each.replicas[0]} leads in place of {each.leader}"
-        for each in moves[:_SHOWN]
-    ]
-    if len(moves) > _SHOWN:
-        steps.append(f"and {len(moves) - _SHOWN} more")
+        for each in moves
+    )
     warnings = [
         f"broker {each.replicas[0]} is not in sync for partition {each.partition}"
         for each in moves
         if each.replicas[0] not in each.isr
     ]
-    return Plan(steps or ["preferred replicas lead already"], topic, run, warnings[:_SHOWN])
+    return Plan(steps or ["preferred replicas lead already"], topic, run, warnings[:SHOWN])
 
 
 def reassign(collector: Collector, topic: str, given: Given) -> Plan:
@@ -190,12 +189,10 @@ def reassign(collector: Collector, topic: str, given: Given) -> Plan:
         (collector.seen.sizes.get(key) or 0) * len(set(replicas) - set(current[key]))
         for key, replicas in target.items()
     )
-    steps = [
+    steps = first_steps(
         f"{name}-{number}: {_ids(current[name, number])} -> {_ids(replicas)}"
-        for (name, number), replicas in sorted(target.items())[:_SHOWN]
-    ]
-    if len(target) > _SHOWN:
-        steps.append(f"and {len(target) - _SHOWN} more")
+        for (name, number), replicas in sorted(target.items())
+    )
     steps.append(f"{_count(copied, 'replica')} copied, about {size:,} bytes")
     warnings = []
     if any(len(replicas) < len(current[key]) for key, replicas in target.items()):
@@ -331,14 +328,21 @@ def _brokers(value: object) -> list[int]:
     return found
 
 
+def first_steps(steps: Iterable[str]) -> list[str]:
+    """Return the first steps, and how many more there are."""
+    known = list(steps)
+    more = len(known) - SHOWN
+    return [*known[:SHOWN], *([f"and {more} more"] if more > 0 else ())]
+
+
 def _ids(brokers: Sequence[int]) -> str:
     return ",".join(map(str, brokers))
 
 
 def _listed(names: Any) -> str:
     listed = list(names)
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return ", ".join(listed[:_SHOWN]) + more
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more
 
 
 def _count(number: int, what: str) -> str:

@@ -58,6 +58,7 @@ def cluster_events(
     collector: Collector, what: frozenset[str], names: Sequence[str]
 ) -> Iterator[str]:
     """Yield the changes of `what`, any of `overview`, `topics` and `groups`, and of series."""
+    lists = [rows for rows in ("topics", "groups") if rows in what]
     before: Publication | None = None
     while not collector.closed:
         after = -1 if before is None else before.number
@@ -67,16 +68,11 @@ def cluster_events(
             continue
         if "overview" in what:
             yield event("overview", now.overview_text)
-        for rows in ("topics", "groups"):
-            if rows in what:
-                changed = now.changed_text(rows, before)
-                if changed is not None:
-                    yield event(rows, changed)
-        gone = {
-            rows: names_gone
-            for rows in ("topics", "groups")
-            if rows in what and (names_gone := now.gone(rows, before))
-        }
+        for rows in lists:
+            changed = now.changed_text(rows, before)
+            if changed is not None:
+                yield event(rows, changed)
+        gone = {rows: names_gone for rows in lists if (names_gone := now.gone(rows, before))}
         if gone:
             yield event("gone", dumps(gone))
         if names:

@@ -1,7 +1,7 @@
 """Mirrors and their progress in each source, from their topics in the target.
 
-    mirror-offset-syncs   of mirrors with identity partitions mirror-positions      of mirrors that
-    deliver exactly once
+    mirror-offset-syncs   of mirrors with identity partitions
+    mirror-positions      of mirrors that deliver exactly once
 
 Invariant: a view reads at most `MOST_BYTES` of each topic, its newest records, and again after
 `KEPT_MS` at the earliest. The lag is known if the source is a cluster of this console, under the

@@ -9,14 +9,13 @@ from typing import Any
 from zkbroker.admin import coordinator_groups, zk_groups
 from zkbroker.admin.reset_offsets import Target, Way, plan_reset
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
-from zkbroker.console.actions import Given, Plan
+from zkbroker.console.actions import SHOWN, Given, Plan, first_steps
 from zkbroker.console.cluster_state import Kind
 from zkbroker.console.collector import Collector
 from zkbroker.console.requests import Refused, bad, missing, text_in, topic_of, whole
 from zkbroker.console.start_positions import Begin, Start, parse_start
 from zkbroker.types import PartitionKey
 
-_SHOWN = 20
 _MAX_PARTITION = 2**31 - 1
 
 
@@ -49,17 +48,15 @@ def reset(collector: Collector, kind: Kind, group: str, given: Given) -> Plan:
             coordinator_groups.set_offsets(cluster, group, plan.offsets)
 
     changed = sorted(key for key in plan.offsets if plan.offsets[key] != committed.get(key))
-    steps = [
+    steps = first_steps(
         f"{topic}-{number}: {_shown(committed.get((topic, number)))} -> "
         f"{plan.offsets[topic, number]}"
-        for topic, number in changed[:_SHOWN]
-    ]
-    if len(changed) > _SHOWN:
-        steps.append(f"and {len(changed) - _SHOWN} more")
+        for topic, number in changed
+    )
     warnings = [
         f"{topic}-{number}: offset {wanted} lies outside the log, "
         f"{plan.offsets[topic, number]} is taken"
-        for (topic, number), wanted in sorted(plan.moved.items())[:_SHOWN]
+        for (topic, number), wanted in sorted(plan.moved.items())[:SHOWN]
     ]
     forward = sum(max(0, plan.offsets[key] - committed[key]) for key in changed if key in committed)
     if forward:
