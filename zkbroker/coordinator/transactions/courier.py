@@ -87,7 +87,7 @@ class Courier(Generic[Item, Result]):
         self._waiting.append(ticket)
         if self._task is None or not self._task.alive:
             # The task starts with the first item.
-            self._task = self._runtime.spawn(self._run, name=self._name)
+            self._start()
         return ticket
 
     def close(self) -> None:
@@ -95,6 +95,9 @@ class Courier(Generic[Item, Result]):
         self._closed = True
         while self._waiting:
             self._waiting.popleft().finish(None, NetworkError("the broker is stopping"))
+
+    def _start(self) -> None:
+        self._task = self._runtime.spawn(self._run, name=self._name)
 
     def _run(self) -> None:
         while self._waiting:
@@ -107,6 +110,10 @@ class Courier(Generic[Item, Result]):
                 results = self._send([each.item for each in batch])
             except ZkbrokerError as failure:
                 error = failure
+            except Exception:
+                # This task ends; another one sends the items that came meanwhile.
+                self._start()
+                raise
             finally:
                 # Whatever the error, no item is left waiting.
                 self._under_way = 0

@@ -56,3 +56,21 @@ def test_close_ends_all_waits():
             ticket.result()
     answer.set([10])
     assert under_way.result() == 10
+
+
+def test_unforeseen_error_leaves_no_item_waiting(caplog):
+    def send(items):
+        gevent.sleep(0.01)
+        if items == [1]:
+            raise KeyError("unforeseen")
+        return [each * 10 for each in items]
+
+    courier = make(send, batch_items=1)
+    failed = courier.submit(1)
+    gevent.sleep(0)
+    waiting = courier.submit(2)
+    with pytest.raises(NetworkError, match="does not contain"):
+        failed.result()
+    with gevent.Timeout(10):
+        assert waiting.result() == 20
+    assert "unforeseen" in caplog.text
