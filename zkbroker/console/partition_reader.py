@@ -105,7 +105,8 @@ class PartitionReader(Reader):
                 self.records_read += 1
                 self.position = record.offset + 1
                 yield record
-            self.position = max(self.position, _after(data, begun))
+            ends = (entry.last_offset + 1 for entry in iter_entries(data))
+            self.position = max([self.position, *ends])
         except CorruptMessage as error:
             self.position += 1
             yield Stored.unreadable(self.partition, self.position - 1, error)
@@ -197,8 +198,3 @@ def _holds_entry(data: bytes) -> bool:
         return next(iter_entries(data), None) is not None
     except CorruptMessage:
         return True
-
-
-def _after(data: bytes, least: int) -> int:
-    """Return the offset after the last whole entry."""
-    return max(least, *(entry.last_offset + 1 for entry in iter_entries(data)), least)

@@ -132,7 +132,12 @@ class Legacy07Broker:
         self._undo.append(session.close)
         host, port = self._advertised_address()
         registration = Registration07(
-            session, self.broker_id, host, port, self._partition_counts, self._runtime.now_ms
+            session,
+            self.broker_id,
+            host,
+            port,
+            lambda: {topic: self.logs.partitions(topic) for topic in self.logs.topics},
+            self._runtime.now_ms,
         )
         self._undo.append(registration.close)
         self.logs.on_new_topic = registration.topic_made
@@ -145,6 +150,3 @@ class Legacy07Broker:
         if host in ("", "0.0.0.0"):  # noqa: S104 - replaced, not bound
             host = self._config.host or socket.getfqdn()
         return host, advertised.port or self.address[1]
-
-    def _partition_counts(self) -> dict[str, int]:
-        return {topic: self.logs.partitions(topic) for topic in self.logs.topics}

@@ -160,7 +160,8 @@ class Legacy07Log:
         size = min(max_bytes, self.visible_end - offset)
         if size <= 0:
             return None
-        segment = self._holding(offset)
+        segments = self._segments
+        segment = segments[bisect_right(segments, offset, key=attrgetter("start")) - 1]
         size = min(size, segment.visible_end - offset)
         return FileSlice(segment.hold(), offset - segment.start, size, segment.release)
 
@@ -317,10 +318,6 @@ class Legacy07Log:
             raise StorageError(f"{self.directory} is closed")
         if self._failure is not None:
             raise StorageError(f"{self._failure}; repair the disk and restart the broker")
-
-    def _holding(self, offset: int) -> Segment07:
-        segments = self._segments
-        return segments[bisect_right(segments, offset, key=attrgetter("start")) - 1]
 
 
 def is_log_folder(directory: Path) -> bool:

@@ -94,17 +94,16 @@ class LogMaster:
         )
         if lists.error is not None:
             raise lists.error
-        behind = decode_end(data, offset) if aborted else lists.next_offset
+        behind = lists.next_offset
+        if aborted:
+            # Their messages, which `lists` does not have, are passed as well.
+            behind = max(offset, offset_after(data) or offset)
         return MasterRead(lists.offsets, lists.values, behind)
 
     def epoch_of(self, offset: int) -> int:
         """Return the leader epoch under which an offset was appended, -1 if unknown."""
-        known = -1
-        for epoch, start in self._log.epochs.all():
-            if start > offset:
-                break
-            known = epoch
-        return known
+        epochs = reversed(self._log.epochs.all())
+        return next((epoch for epoch, start in epochs if start <= offset), -1)
 
     def end_of(self, epoch: int) -> int | None:
         """Return where an epoch ends in this log, None if that is unknown."""
@@ -120,9 +119,3 @@ class LogMaster:
         """
         if self._log.recovery_point < end:
             self._log.flush()
-
-
-def decode_end(data: bytes, offset: int) -> int:
-    """Return the offset after the last whole entry, `offset` without one."""
-    behind = offset_after(data)
-    return offset if behind is None else max(behind, offset)
