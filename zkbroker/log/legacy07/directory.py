@@ -5,6 +5,7 @@ only while every file is whole and on stable storage: a clean stop makes it last
 removes it before anything is appended.
 """
 
+import contextlib
 import logging
 import os
 import re
@@ -243,7 +244,9 @@ class Legacy07Logs:
                 return
             view.attach(None)
             try:
-                view.close()
+                with contextlib.suppress(StorageError):
+                    # Its messages are deleted, whether they can be flushed or not.
+                    view.close()
                 self._runtime.offload(self._fs.remove_tree, view.directory)
             except OSError as error:
                 raise StorageError(f"{view.directory} cannot be deleted: {error}") from error

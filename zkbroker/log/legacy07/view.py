@@ -372,10 +372,11 @@ class View07(Legacy07Log):
                 self._drop_unflushed()
             elif not self.failed:
                 self.flush()
-            super().close()
         finally:
-            self._closed = True
-            self._map.close()
+            try:
+                super().close()
+            finally:
+                self._map.close()
 
 
 def _held(master: LogMaster, place: Place) -> int:

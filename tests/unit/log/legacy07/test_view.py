@@ -1,5 +1,8 @@
 """The bytes that a view of 0.7 shows, flushes and keeps."""
 
+import contextlib
+import os
+
 import pytest
 
 from tests.support.logs import UnsyncedFileSystem, append_transactional, end_transaction
@@ -235,3 +238,33 @@ def test_directory_tasks_flush_and_delete_views(tmp_path):
         found.logs._delete_expired()
         assert found.payloads() == [b"y" * 60]
         assert found.view.next_offset == 2
+
+
+def test_view_with_failed_disk_is_deleted_and_closes_its_files(tmp_path):
+    class FailingFileSystem(UnsyncedFileSystem):
+        broken = False
+
+        def truncate(self, fd, size):
+            if self.broken:
+                raise OSError(5, "Input/output error")
+            super().truncate(fd, size)
+
+    fs = FailingFileSystem()
+    with shown(tmp_path, fs=fs) as found:
+        found.modern(b"x" * 100)
+        found.view.catch_up()
+        folder = str(found.view.directory)
+        assert held_files(folder)
+        fs.broken = True
+        found.logs.delete_view("t", 0)
+        assert not found.view.directory.exists()
+        assert not held_files(folder)
+        assert not found.logs.views()
+
+
+def held_files(folder):
+    found = []
+    for each in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{each}"))
+    return [each for each in found if each.startswith(folder)]
