@@ -284,10 +284,14 @@ class Legacy07Log:
             self._fs.unlink(following.path)
         following.hold()
         try:
-            self._create_companion(following)
             self._runtime.offload(self._fs.fsync_dir, self.directory)
+            # Last, since it also changes which companion is written.
+            self._create_companion(following)
         except OSError:
             following.release()
+            # The present file may grow beyond the start of that one.
+            with contextlib.suppress(OSError):
+                self._fs.unlink(following.path)
             raise
         # One assignment each, because readers use the list without the lock.
         before, self._active = self._active, following

@@ -25,6 +25,7 @@ gap in `position`; offsets grow except at kind 3, and of two records with the sa
 one has its present position.
 """
 
+import contextlib
 import os
 import struct
 import zlib
@@ -164,18 +165,22 @@ class MapFile:
 
 
 def make_map(fs: FileSystem, path: Path, head: MapHead) -> int:
-    """Create or replace a map file, with its head on stable storage; returns the descriptor.
+    """Create or replace a map file, on stable storage with its head; returns the descriptor.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; then it is removed.
     """
     fd = fs.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         fs.truncate(fd, 0)
         fs.write_all(fd, encode_head(head))
         fs.fsync(fd)
+        fs.fsync_dir(path.parent)
     except OSError:
         fs.close(fd)
+        # A view may never have a file that begins there.
+        with contextlib.suppress(OSError):
+            fs.unlink(path)
         raise
     return fd
 

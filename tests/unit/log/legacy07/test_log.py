@@ -212,3 +212,27 @@ def test_failed_flush_refuses_appends_and_unmarks_clean_stop(opened, tmp_path):
     assert log.visible_end == 15
     logs.close()
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_failed_roll_leaves_no_file_behind(opened, clock):
+    class FailingFileSystem(FileSystem):
+        broken = False
+
+        def fsync_dir(self, path):
+            if self.broken:
+                raise OSError(errno.EIO, "Input/output error")
+            super().fsync_dir(path)
+
+    fs = FailingFileSystem()
+    logs = opened(fs=fs, retention_ms=HOUR_MS, roll_ms=1000 * HOUR_MS)
+    log = logs.get_or_make("t", 0)
+    append(log)
+    touch(log, clock)
+    clock.advance(2 * HOUR_MS)
+    fs.broken = True
+    with pytest.raises(StorageError, match="not deleted"):
+        log.delete_expired()
+    fs.broken = False
+    append(log)
+    logs.close()
+    assert read(opened().get("t", 0), 0, 1000) == build_message(b"hello") * 2

@@ -268,3 +268,41 @@ def held_files(folder):
         with contextlib.suppress(OSError):
             found.append(os.readlink(f"/proc/self/fd/{each}"))
     return [each for each in found if each.startswith(folder)]
+
+
+@pytest.mark.parametrize("failing", ["write_all", "fsync_dir"])
+def test_failed_roll_leaves_no_file_behind(tmp_path, failing):
+    class FailingFileSystem(UnsyncedFileSystem):
+        left = None
+
+        def write_all(self, fd, data):
+            if bytes(data[:8]) == b"zkb07map":
+                self._count("write_all")
+            super().write_all(fd, data)
+
+        def fsync_dir(self, path):
+            self._count("fsync_dir")
+
+        def _count(self, name):
+            if name == failing and self.left is not None:
+                self.left -= 1
+                if self.left < 0:
+                    raise OSError(28, "No space left on device")
+
+    fs = FailingFileSystem()
+    with shown(tmp_path, fs=fs) as found:
+        found.modern(b"x" * 100)
+        found.show()
+        before = sorted(found.view.directory.iterdir())
+        found.log.advance_start_to(1)
+        for left in range(2 if failing == "fsync_dir" else 1):
+            fs.left = left
+            with pytest.raises(StorageError, match="files not deleted"):
+                found.view.delete_expired()
+            assert sorted(found.view.directory.iterdir()) == before
+        fs.left = None
+        found.modern(b"y" * 100)
+        found.show()
+        assert found.payloads() == [b"x" * 100, b"y" * 100]
+        found.reopen()
+        assert found.payloads() == [b"x" * 100, b"y" * 100]
