@@ -240,6 +240,9 @@ class Legacy07Log:
             else:
                 self._active.append(data)
         except OSError as error:
+            if self._active.torn:
+                self._failure = f"{self._active.path} could not be cut back: {error}"
+                logger.exception("0.7 log failed path=%s", self._active.path)
             raise StorageError(f"{self._active.path} cannot be written: {error}") from error
         if self._first_append_ms is None:
             self._first_append_ms = self._now_ms()

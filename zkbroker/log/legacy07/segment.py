@@ -21,7 +21,7 @@ class Segment07:
         size: its size in bytes.
     """
 
-    __slots__ = ("_fd", "_fs", "_holders", "flushed", "path", "size", "start")
+    __slots__ = ("_fd", "_fs", "_holders", "flushed", "path", "size", "start", "torn")
 
     def __init__(self, fs: FileSystem, directory: Path, start: int, size: int) -> None:
         self._fs = fs
@@ -30,6 +30,8 @@ class Segment07:
         self.size = size
         self.flushed = size
         """How many of its bytes are on stable storage, and visible to readers."""
+        self.torn = False
+        """Whether bytes of a failed write may follow its own."""
         self._fd = -1
         self._holders = 0
 
@@ -73,12 +75,14 @@ class Segment07:
         """Write at the end of a file that is held.
 
         Raises:
-            OSError: it was not written; the file was cut back if possible.
+            OSError: it was not written; the file was cut back, unless `torn`.
         """
         try:
             self._fs.write_all(self._fd, data)
         except OSError:
+            self.torn = True
             self._fs.truncate(self._fd, self.size)
+            self.torn = False
             raise
         self.size += len(data)
 

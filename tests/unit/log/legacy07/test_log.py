@@ -236,3 +236,37 @@ def test_failed_roll_leaves_no_file_behind(opened, clock):
     append(log)
     logs.close()
     assert read(opened().get("t", 0), 0, 1000) == build_message(b"hello") * 2
+
+
+def test_log_that_cannot_be_cut_back_refuses_appends(opened, tmp_path):
+    class TearingFileSystem(FileSystem):
+        broken = False
+
+        def write_all(self, fd, data):
+            if self.broken:
+                os.write(fd, bytes(data[:5]))
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().write_all(fd, data)
+
+        def truncate(self, fd, size):
+            if self.broken:
+                raise OSError(errno.EIO, "Input/output error")
+            super().truncate(fd, size)
+
+    fs = TearingFileSystem()
+    logs = opened(fs=fs)
+    log = logs.get_or_make("t", 0)
+    append(log)
+    fs.broken = True
+    with pytest.raises(StorageError, match="cannot be written"):
+        append(log)
+    fs.broken = False
+    with pytest.raises(StorageError, match="could not be cut back"):
+        append(log)
+    logs.close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    again = opened()
+    assert [each.bytes_cut for each in again.cuts] == [5]
+    log = again.get("t", 0)
+    assert append(log) == 15
+    assert read(log, 0, 100) == build_message(b"hello") * 2
