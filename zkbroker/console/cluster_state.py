@@ -89,7 +89,7 @@ class GroupOffset:
 
 @dataclass(slots=True)
 class SeenGroup:
-    """A group as last described; `described` is False before the first time.
+    """A group as last described; `described_ms` is 0 before the first time.
 
     Args:
         coordinator: id of the broker that keeps it.

@@ -91,10 +91,7 @@ class HostedPartitions(Generic[P]):
         return [partition for partition in self._hosted.values() if partition.loaded]
 
     def find(self, key: str) -> tuple[P | None, ErrorCode]:
-        """The partition that serves a key, or the error for which it is not coordinated here.
-
-        Args:
-            key: a group's name or a transactional id.
+        """The partition that serves a group or transactional id, or why it is not coordinated here.
 
         Returns:
             The partition and NONE; or None and 14 (loading) or 16 (another broker coordinates).

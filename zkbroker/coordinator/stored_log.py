@@ -69,12 +69,7 @@ def write_error(
 
 
 def key_partition(key: str, partitions: int) -> int:
-    """Return the partition that holds a group or transactional id, as genuine brokers compute it.
-
-    Args:
-        key: the group's name, or the transactional id.
-        partitions: how many partitions the internal topic has.
-    """
+    """Return the partition that holds a group or transactional id, as genuine brokers do."""
     value = string_hash(key)
     return (0 if value == -0x8000_0000 else abs(value)) % partitions
 

@@ -19,12 +19,6 @@ def forward(
 ) -> int | None:
     """Let the leader append a set; returns the first offset, None if it is not contiguous.
 
-    Args:
-        connections: of this broker to others.
-        partition: of the set.
-        converted: the set.
-        timeout_ms: how long the leader may take.
-
     Raises:
         ZkbrokerError: the leader refused it, or is unknown.
     """

@@ -39,13 +39,7 @@ class GroupMemory:
         self.used -= self._sizes.pop(group, 0)
 
     def has_room_for_join(self, group: Group | None, request: JoinRequest, now_ms: int) -> bool:
-        """Whether a member's join fits, in place of what the member already takes.
-
-        Args:
-            group: the group; None for a new one.
-            request: of the member.
-            now_ms: a clock that never jumps.
-        """
+        """Whether a member's join fits, in place of what it already takes; None is a new group."""
         known = None if group is None else group.members.get(request.member_id)
         before = 0 if known is None else known.size_bytes
         return self._fits(request.size_bytes - before, request.client_id, now_ms)

@@ -29,12 +29,7 @@ class GroupMetrics:
 
 
 def group_metrics(partitions: Sequence[GroupPartition], limit: int) -> GroupMetrics:
-    """Return the metrics of the groups in loaded partitions.
-
-    Args:
-        partitions: of the offsets topic, hosted here.
-        limit: how many committed offsets to list at most.
-    """
+    """Return the metrics of the groups in loaded partitions, with at most `limit` offsets."""
     states: Counter[GroupState] = Counter(dict.fromkeys(GroupState, 0))
     found = []
     for partition in partitions:

@@ -147,12 +147,6 @@ class OffsetsStore:
     ) -> None:
         """Store offsets; returns when they are as durable as the log's flush policy requires.
 
-        Args:
-            group_id: the group.
-            offsets: by partition.
-            now_ms: the time of the records.
-            park: entered while the commit waits.
-
         Raises:
             StorageError, ProtocolError: nothing was stored, or the disk failed.
         """
@@ -175,15 +169,9 @@ class OffsetsStore:
         verification: Any,
         park: Park = unparked,
     ) -> None:
-        """Store offsets that take effect once their producer's transaction is committed.
+        """Store offsets that take effect once the transaction of `producer` is committed.
 
-        Args:
-            group_id: the group.
-            producer: id and epoch.
-            offsets: by partition.
-            now_ms: the time of the records.
-            verification: the result of `begin_verification`.
-            park: entered while the commit waits.
+        A producer is an id and an epoch; `verification` is the result of `begin_verification`.
 
         Raises:
             ProtocolError, StorageError: nothing was stored, or it is unknown whether it was.
@@ -205,13 +193,7 @@ class OffsetsStore:
         self.wait_durable(result.last_offset, park)
 
     def end_transaction(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
-        """Apply or drop the offsets that a producer committed before a marker.
-
-        Args:
-            producer_id: whose transaction has ended.
-            marker_offset: of its marker in this partition.
-            commit: whether it was committed.
-        """
+        """Apply or drop the offsets that a producer committed before its marker."""
         pending = self._pending.get(producer_id)
         if pending is None:
             return

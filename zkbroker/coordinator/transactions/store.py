@@ -77,13 +77,7 @@ class TransactionStore:
         now_ms: int,
         park: Park = unparked,
     ) -> None:
-        """Write the new state of an id, and wait for the replicas.
-
-        Args:
-            transactional_id: the id.
-            metadata: its new state; None to forget it.
-            now_ms: the time of the record.
-            park: entered while the write waits for the replicas.
+        """Write the new state of an id, None to forget it, and wait for the replicas.
 
         Raises:
             ProtocolError, StorageError, RequestTimedOut: the record was not written, or may not

@@ -82,9 +82,6 @@ class MapRecord(NamedTuple):
 class MapReader:
     """Reads one map file to its end, or to its first record that is incomplete or damaged.
 
-    Args:
-        path: the file.
-
     Raises:
         OSError: it cannot be read.
     """
