@@ -183,7 +183,6 @@ REAL_THING = {
     "zkbroker/broker/found_logs.py": "faults/test_replica_logs.py",
     "zkbroker/broker/legacy07/forwarding.py": "integration/test_legacy07_views.py",
     "zkbroker/broker/legacy07/listener.py": "integration/test_legacy07_broker.py",
-    "zkbroker/broker/legacy07/views.py": "integration/test_legacy07_views.py",
     "zkbroker/legacy07/channel.py": "integration/test_legacy07_producer.py",
     "zkbroker/legacy07/fetcher.py": "integration/test_legacy07_consumer.py",
     "zkbroker/legacy07/reading.py": "integration/test_legacy07_cli.py",

@@ -260,14 +260,19 @@ class Views07:
 
     def _delete(self, topic: str) -> None:
         for (_, index), view in self._logs.views(topic).items():
-            self._detach(view)
-            self._logs.delete_view(topic, index)
+            try:
+                self._logs.delete_view(topic, index)
+            finally:
+                # Not before: while a deletion waits, another task may attach all views.
+                self._detach(view)
         self._claims.forget(topic)
 
     def _attach(self) -> None:
         """Let each view follow the present partition object."""
         views = self._logs.views()
-        for (topic, _), view in paced(self._runtime, views.items(), _AT_A_TIME):
+        for (topic, index), view in paced(self._runtime, views.items(), _AT_A_TIME):
+            if self._logs.get(topic, index) is not view:
+                continue  # deleted meanwhile
             partition = self._services.replicas.get(topic, view.partition)
             if partition is not None and not partition.has_log:
                 partition = None
