@@ -47,8 +47,7 @@ class Clients:
             for broker, page in pages.items()
             if isinstance(page, Mapping) and (merged := _requests_of(page)) is not None
         }
-        requests: defaultdict[str, defaultdict[tuple[int, int], int]]
-        requests = defaultdict(lambda: defaultdict(int))
+        requests: defaultdict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
         addresses: defaultdict[str, set[str]] = defaultdict(set)
         names: dict[int, str] = {}
         for page in read.values():
@@ -58,7 +57,7 @@ class Clients:
                     requests[client][api_key, version] += count
                     names[api_key] = name
         now_ms = self._runtime.now_ms()
-        totals = {client: sum(counts.values()) for client, counts in requests.items()}
+        totals = {client: counts.total() for client, counts in requests.items()}
         rows = []
         for client, counts in sorted(requests.items()):
             if client in self._counts and totals[client] != self._counts[client]:

@@ -167,6 +167,16 @@ class ClusterState:
         else:
             self.troubles.pop(question, None)
 
+    def end_of(self, key: PartitionKey) -> int | None:
+        """Return the end of a partition; None while unknown."""
+        look = self.looks.get(key)
+        return None if look is None else look.end
+
+    def lag(self, key: PartitionKey, offset: int) -> int | None:
+        """Return the messages from an offset on; None while the end is unknown."""
+        end = self.end_of(key)
+        return None if end is None else max(0, end - offset)
+
     @property
     def all_seen(self) -> bool:
         """Whether the end of every partition with a leader has been read."""

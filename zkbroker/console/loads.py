@@ -44,18 +44,14 @@ class Loads:
         for each in found["positions"]:
             number = each["partition"]
             # Partitions of 0.7 have no plain number, and their ends are unknown here.
-            plain = int(number) if number.isdecimal() else number
-            look = self._seen.looks.get((each["topic"], plain)) if plain != number else None
-            end = None if look is None else look.end
-            loaded_to = each["loaded_to"]
-            lag = None if end is None else max(0, end - loaded_to)
+            key = each["topic"], int(number) if number.isdecimal() else number
             partitions.append(
                 {
-                    "topic": each["topic"],
-                    "partition": plain,
-                    "loaded_to": loaded_to,
-                    "end": end,
-                    "lag": lag,
+                    "topic": key[0],
+                    "partition": key[1],
+                    "loaded_to": each["loaded_to"],
+                    "end": self._seen.end_of(key),
+                    "lag": self._seen.lag(key, each["loaded_to"]),
                 }
             )
         rest = {name: value for name, value in found.items() if name != "positions"}

@@ -69,12 +69,15 @@ class Mirrors:
     def _row(self, name: str, mirror: _Mirror) -> dict[str, Any]:
         source = self._sources(name)
         partitions: list[dict[str, Any]] = []
-        for (topic, number), offset in sorted(mirror.offsets.items()):
-            look = None if source is None else source.looks.get((topic, number))
-            end = None if look is None else look.end
-            behind = None if end is None else max(0, end - offset)
+        for key, offset in sorted(mirror.offsets.items()):
             partitions.append(
-                {"topic": topic, "partition": number, "offset": offset, "end": end, "lag": behind}
+                {
+                    "topic": key[0],
+                    "partition": key[1],
+                    "offset": offset,
+                    "end": None if source is None else source.end_of(key),
+                    "lag": None if source is None else source.lag(key, offset),
+                }
             )
         lags = [each["lag"] for each in partitions if each["lag"] is not None]
         lag = sum(lags) if lags else None

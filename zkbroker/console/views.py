@@ -124,13 +124,12 @@ def group_page(seen: ClusterState, group: SeenGroup) -> Row:
     offsets = []
     for key in keys:
         found = group.offsets.get(key)
-        look = seen.looks.get(key)
         offsets.append(
             {
                 "topic": key[0],
                 "partition": key[1],
                 "offset": None if found is None else found.offset,
-                "end": None if look is None else look.end,
+                "end": seen.end_of(key),
                 "lag": lag_of(seen, group, key),
                 "owner": group.owners.get(key),
                 "metadata": None if found is None else found.metadata,
@@ -151,10 +150,8 @@ def group_page(seen: ClusterState, group: SeenGroup) -> Row:
 
 def lag_of(seen: ClusterState, group: SeenGroup, key: PartitionKey) -> int | None:
     """Return the messages after a commit; None if the commit or the end is unknown."""
-    found, look = group.offsets.get(key), seen.looks.get(key)
-    if found is None or look is None or look.end is None:
-        return None
-    return max(0, look.end - found.offset)
+    found = group.offsets.get(key)
+    return None if found is None else seen.lag(key, found.offset)
 
 
 def overview(
