@@ -88,13 +88,17 @@ class Logins:
     def log_in(self, user: str, password: str, address: str) -> str | Access:
         """Return the token of a new session, or the reason for a refusal."""
         assert self._access is not None
-        pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+        if ":" in user:
+            return Access.DENIED  # basic authentication would end the name there
+        # Before the check: a session never outlasts a change of the line that was checked.
+        line = self._access.line(user)
+        pair = base64.b64encode(f"{user}:{password}".encode(errors="surrogatepass")).decode()
         decided = self._access.check(f"Basic {pair}", address)
         if decided is not Access.GRANTED:
             return decided
         token = secrets.token_urlsafe(32)
         self._sessions[token] = _Session(
-            user, secrets.token_urlsafe(24), self._now_s() + LASTS_S, self._access.line(user)
+            user, secrets.token_urlsafe(24), self._now_s() + LASTS_S, line
         )
         while len(self._sessions) > SESSIONS:
             self._sessions.popitem(last=False)

@@ -1,6 +1,6 @@
 import pytest
 
-from zkbroker.broker.admin_access import AdminAccess
+from zkbroker.broker.admin_access import Access, AdminAccess
 from zkbroker.console.logins import LASTS_S, Logins, Role
 from zkbroker.runtime import get_runtime
 from zkbroker.security.password_hashes import PasswordHash
@@ -69,3 +69,15 @@ def test_oldest_sessions_are_dropped_beyond_the_limit(logins, monkeypatch):
     monkeypatch.setattr("zkbroker.console.logins.SESSIONS", 3)
     tokens = [logins.log_in("ann", "right", "a") for _ in range(5)]
     assert [logins.visitor(each) is not None for each in tokens] == [False] * 2 + [True] * 3
+
+
+def test_login_is_only_that_of_the_named_user(logins, users):
+    users.write_text(f"ann:{PasswordHash.of('x:secret')}\n")
+    assert isinstance(logins.log_in("ann", "x:secret", "a"), str)
+    # With a colon in the name, the same bytes would be the credentials of another user.
+    assert logins.log_in("ann:x", "secret", "a") is Access.DENIED
+
+
+@pytest.mark.parametrize("login", [("ann\ud800", "right"), ("ann", "right\udcff")])
+def test_login_that_is_no_text_is_denied(logins, login):
+    assert logins.log_in(*login, "a") is Access.DENIED
