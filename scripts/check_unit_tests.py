@@ -234,7 +234,6 @@ REAL_THING = {
     "zkbroker/console/collector.py": "integration/test_console.py",
     "zkbroker/console/composition.py": "integration/test_console.py",
     "zkbroker/console/directories.py": "integration/test_console.py",
-    "zkbroker/console/groups.py": "integration/test_console.py",
     "zkbroker/console/offsets.py": "integration/test_console.py",
     "zkbroker/console/pages.py": "integration/test_console.py",
     "zkbroker/console/server.py": "integration/test_console.py",

@@ -59,9 +59,12 @@ class Groups:
             begun_ms = self._runtime.clock_ms()
             self._list(cluster, session)
             self._pace.done(now_ms, self._runtime.clock_ms() - begun_ms)
-        due = heapq.nsmallest(
-            AT_ONCE, self._seen.groups.values(), key=lambda group: group.described_ms
+        known = (
+            group
+            for group in self._seen.groups.values()
+            if session is not None or group.coordinator is not None
         )
+        due = heapq.nsmallest(AT_ONCE, known, key=lambda group: group.described_ms)
         of_brokers: defaultdict[int, list[SeenGroup]] = defaultdict(list)
         for group in due:
             if group.kind is Kind.COORDINATOR and group.coordinator is not None:
