@@ -240,7 +240,6 @@ REAL_THING = {
     "zkbroker/console/topology.py": "integration/test_console.py",
     "zkbroker/cli/console.py": "integration/test_console.py",
     "zkbroker/console/clients.py": "integration/test_console_messages.py",
-    "zkbroker/console/messages.py": "integration/test_console_messages.py",
     "zkbroker/console/partition_log.py": "integration/test_console_messages.py",
     "zkbroker/console/reading_api.py": "integration/test_console_messages.py",
     "zkbroker/console/tail.py": "integration/test_console_messages.py",

@@ -75,7 +75,9 @@ def browse(
             f"{topic} has {len(partitions)} partitions, more than {MAX_PARTITIONS} to merge: "
             "choose one of them"
         )
-    chunk = max(_LEAST_CHUNK_BYTES, min(_CHUNK_BYTES, _ALL_CHUNKS_BYTES // len(partitions)))
+    # A topic that is being created may have no partition yet.
+    share = _ALL_CHUNKS_BYTES // max(1, len(partitions))
+    chunk = max(_LEAST_CHUNK_BYTES, min(_CHUNK_BYTES, share))
     readers = [open_reader(each, chunk) for each in partitions]
     for reader in readers:
         _begin(reader, search, len(readers))
