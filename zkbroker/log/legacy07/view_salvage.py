@@ -11,6 +11,7 @@ file has a wrapper as it was sent.
 Invariant: entries that get a record keep their bytes, and are in the master, on stable storage.
 """
 
+import itertools
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,10 +46,11 @@ def records_behind(
     shown = _shown(master, offset)
     run: MapRecord | None = None
     for data in _entries(path, skip):
-        first = _first_offset(data, shown)
-        if first is None:
+        found = _place_of(data, shown)
+        if found is None:
             break
-        kind, count = _kind(data), len(_payloads(data))
+        first, count = found
+        kind = _kind(data)
         epoch = master.epoch_of(first + count - 1)
         if (
             run is not None
@@ -93,24 +95,18 @@ def _entries(path: Path, skip: int) -> Iterator[bytes]:
             size = _READ_BYTES if reached else size * 2
 
 
-def _first_offset(data: bytes, shown: Iterator[tuple[int, bytes | None]]) -> int | None:
-    """Return the offset of an entry's first message, None if the master has other messages."""
+def _place_of(data: bytes, shown: Iterator[tuple[int, bytes | None]]) -> tuple[int, int] | None:
+    """Return an entry's first offset and number of messages, None if the master has others."""
     try:
-        payloads = _payloads(data)
+        payloads = [message.payload for message in messages(data, 0)]
     except CorruptMessage:
         return None
-    first = None
-    for count, payload in enumerate(payloads):
-        offset, value = next(shown, (-1, None))
-        if first is None:
-            first = offset
-        if offset < 0 or offset != first + count or (value or b"") != payload:
-            return None
-    return first
-
-
-def _payloads(data: bytes) -> list[bytes]:
-    return [message.payload for message in messages(data, 0)]
+    found = list(itertools.islice(shown, len(payloads)))
+    if not found or [value or b"" for _, value in found] != payloads:
+        return None
+    first = found[0][0]
+    dense = [offset for offset, _ in found] == list(range(first, first + len(found)))
+    return (first, len(found)) if dense else None
 
 
 def _kind(data: bytes) -> int:
