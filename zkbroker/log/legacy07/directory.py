@@ -243,6 +243,10 @@ class Legacy07Logs:
             if not isinstance(view, View07):
                 return
             view.attach(None)
+            # At once: a reader would open a deleted file, and so create it again.
+            del self._logs[topic, index]
+            self._count_views(topic)
+            self._topics = {key[0] for key in self._logs}
             try:
                 with contextlib.suppress(StorageError):
                     # Its messages are deleted, whether they can be flushed or not.
@@ -250,10 +254,6 @@ class Legacy07Logs:
                 self._runtime.offload(self._fs.remove_tree, view.directory)
             except OSError as error:
                 raise StorageError(f"{view.directory} cannot be deleted: {error}") from error
-            finally:
-                del self._logs[topic, index]
-                self._count_views(topic)
-                self._topics = {key[0] for key in self._logs}
             logger.info("0.7 view deleted topic=%s index=%d", topic, index)
         self.on_new_topic(topic)
 

@@ -206,10 +206,11 @@ class Legacy07Log:
                         self._roll()
                 for segment in self._segments[:count]:
                     self._unlink(segment)
+                    # Before any wait: a reader would open the deleted file, and so create it again.
+                    self._segments = self._segments[1:]
                     # One by one: a power cut must not leave a gap.
                     self._runtime.offload(self._fs.fsync_dir, self.directory)
                     logger.info("0.7 file deleted path=%s bytes=%d", segment.path, segment.size)
-                    self._segments = self._segments[1:]
             except OSError as error:
                 raise StorageError(f"{self.directory}: files not deleted: {error}") from error
             return count

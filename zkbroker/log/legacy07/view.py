@@ -16,7 +16,7 @@ import itertools
 import logging
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -340,7 +340,9 @@ class View07(Legacy07Log):
 
     def _unlink(self, segment: Segment07) -> None:
         # The map first: recovery takes a file without a map for one that was being deleted.
-        self._fs.unlink(map_of(segment.path))
+        with suppress(FileNotFoundError):
+            # An earlier deletion may have failed after it.
+            self._fs.unlink(map_of(segment.path))
         super()._unlink(segment)
         del self._starts[segment.start]
 

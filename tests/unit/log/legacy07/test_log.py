@@ -270,3 +270,56 @@ def test_log_that_cannot_be_cut_back_refuses_appends(opened, tmp_path):
     log = again.get("t", 0)
     assert append(log) == 15
     assert read(log, 0, 100) == build_message(b"hello") * 2
+
+
+def test_file_that_is_being_deleted_has_no_readers(opened, clock):
+    class WatchedFileSystem(FileSystem):
+        during = staticmethod(lambda: None)
+
+        def fsync_dir(self, path):
+            self.during()
+            super().fsync_dir(path)
+
+    seen = []
+
+    def look():
+        log.offsets(-1, 10)
+        with pytest.raises(OffsetOutOfRange):
+            log.read(0, 10)
+        seen.append(log.start)
+
+    fs = WatchedFileSystem()
+    log = opened(fs=fs, file_bytes=1, retention_ms=HOUR_MS).get_or_make("t", 0)
+    for _ in range(3):
+        append(log)
+    touch(log, clock)
+    os.utime(log.files[-1], (clock.now / 1000 + 10_000,) * 2)
+    clock.advance(HOUR_MS + 1)
+    fs.during = look
+    assert log.delete_expired() == 2
+    fs.during = lambda: None
+    assert seen == [15, 30]
+    assert [each.name for each in log.directory.iterdir()] == [f"{30:020d}.kafka"]
+
+
+def test_file_that_cannot_be_deleted_stays_and_is_deleted_later(opened, clock):
+    class StubbornFileSystem(FileSystem):
+        broken = False
+
+        def unlink(self, path):
+            if self.broken:
+                raise OSError(errno.EIO, "Input/output error")
+            super().unlink(path)
+
+    fs = StubbornFileSystem()
+    log = opened(fs=fs, file_bytes=1, retention_bytes=1).get_or_make("t", 0)
+    for _ in range(3):
+        append(log)
+    fs.broken = True
+    with pytest.raises(StorageError, match="not deleted"):
+        log.delete_expired()
+    assert log.start == 0
+    assert read(log, 0, 100) == build_message(b"hello")
+    fs.broken = False
+    assert log.delete_expired() == 2
+    assert log.start == 30

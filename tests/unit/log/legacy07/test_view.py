@@ -306,3 +306,43 @@ def test_failed_roll_leaves_no_file_behind(tmp_path, failing):
         assert found.payloads() == [b"x" * 100, b"y" * 100]
         found.reopen()
         assert found.payloads() == [b"x" * 100, b"y" * 100]
+
+
+def test_view_that_is_being_deleted_has_no_readers(tmp_path):
+    class WatchedFileSystem(UnsyncedFileSystem):
+        during = staticmethod(lambda: None)
+
+        def remove_tree(self, path):
+            self.during()
+            super().remove_tree(path)
+
+    fs = WatchedFileSystem()
+    seen = []
+    with shown(tmp_path, fs=fs) as found:
+        fs.during = lambda: seen.append((found.logs.get("t", 0), found.logs.topics))
+        found.logs.delete_view("t", 0)
+        assert seen == [(None, frozenset())]
+        assert not found.view.directory.exists()
+
+
+def test_file_that_cannot_be_deleted_stays_and_is_deleted_later(tmp_path):
+    class StubbornFileSystem(UnsyncedFileSystem):
+        broken = False
+
+        def unlink(self, path):
+            if self.broken and path.suffix == ".kafka":
+                raise OSError(5, "Input/output error")
+            super().unlink(path)
+
+    fs = StubbornFileSystem()
+    with shown(tmp_path, fs=fs, file_bytes=50) as found:
+        for letter in b"xyz":
+            found.modern(bytes([letter]) * 60)
+            found.show()
+        found.log.advance_start_to(1)
+        fs.broken = True
+        with pytest.raises(StorageError, match="not deleted"):
+            found.view.delete_expired()
+        fs.broken = False
+        assert found.view.delete_expired() == 1
+        assert found.payloads() == [b"y" * 60, b"z" * 60]
