@@ -8,7 +8,7 @@ Invariant: a position is committed only after everything before it is stored in 
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -69,7 +69,7 @@ class FlushThenCommit:
     """At least once.
 
     Args:
-        source: keeps the positions.
+        source: returns the stream's present member, which keeps the positions.
         producer: of the mirror.
         tracker: has the positions that have arrived.
         flush_timeout_s: how long a release waits for messages in flight.
@@ -78,7 +78,11 @@ class FlushThenCommit:
     idle = True
 
     def __init__(
-        self, source: Source, producer: Producer, tracker: Tracker, flush_timeout_s: float
+        self,
+        source: Callable[[], Source],
+        producer: Producer,
+        tracker: Tracker,
+        flush_timeout_s: float,
     ) -> None:
         self._source = source
         self._producer = producer
@@ -112,7 +116,7 @@ class FlushThenCommit:
         if not positions:
             return {}
         try:
-            self._source.commit(positions)
+            self._source().commit(positions)
         except LOST as error:
             logger.info("commit refused, the partitions have gone error=%s", error)
             return {}

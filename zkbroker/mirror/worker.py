@@ -92,14 +92,16 @@ class Worker:
         self.counts = maker.counts
         self.tracker = Tracker(runtime, self._wake)
         self._make_source = partial(make_source, on_release=self._release, on_lost=self._lost)
-        self.source: Source = self._make_source()
+        # Before the source: if it fails, no member is left behind in the group, and a release may
+        # come while the source is being made.
         self._step: CommitStep = (
             FlushThenCommit(
-                self.source, target.producer, self.tracker, config.flush_timeout_ms / 1000
+                lambda: self.source, target.producer, self.tracker, config.flush_timeout_ms / 1000
             )
             if make_step is None
             else make_step(lambda: self.source)
         )
+        self.source: Source = self._make_source()
         self._task = runtime.spawn(self._run, name=f"mirror-{name}")
 
     # -- for others

@@ -27,7 +27,7 @@ def step_after_chunk(source, *, flush_timeout_s=0, open_chunk=False):
     tracker.take(chunk(source_partition, 0, 5)).finish()
     if open_chunk:
         tracker.take(chunk(source_partition, 5, 9))
-    return FlushThenCommit(source, None, tracker, flush_timeout_s)
+    return FlushThenCommit(lambda: source, None, tracker, flush_timeout_s)
 
 
 def test_arrived_positions_are_committed_once():

@@ -120,6 +120,7 @@ class StreamSetup:
     def __init__(self, *, identity=True, marker=None, handle=None, make_step=None, **settings):
         self.source, self.target, self.routes = Source(), Target(), Routes(identity)
         self.failures, self.syncs = [], []
+        self.members, self.at_join = 0, None
         config = make(**settings)
         self.make = lambda: Worker(
             "east-0",
@@ -142,7 +143,10 @@ class StreamSetup:
         )
 
     def _made(self, on_release, on_lost):
+        self.members += 1
         self.release, self.lost = on_release, on_lost
+        if self.at_join is not None:
+            self.at_join()
         return self.source
 
     def go(self, *chunks, until=None):
@@ -398,3 +402,20 @@ def test_repeated_transaction_failures_log_likely_cause(outcomes, errors, caplog
     setup = StreamSetup(make_step=lambda source: step, offset_commit_interval_ms="1")
     setup.go(until=lambda: not step.outcomes)
     assert caplog.text.count("may have the same exactly.once.id in another group") == errors
+
+
+def test_failed_start_leaves_no_member_in_group():
+    def refuse(source):
+        raise RegistryError("the target's topic cannot be created yet")
+
+    setup = StreamSetup(make_step=refuse)
+    with pytest.raises(RegistryError):
+        setup.make()
+    assert setup.members == 0
+
+
+def test_partitions_may_be_released_while_member_joins():
+    setup = StreamSetup()
+    setup.at_join = lambda: setup.release([KEY])
+    setup.go(batch(partition()))
+    assert setup.source.committed == {KEY: 3}
