@@ -114,6 +114,9 @@ class MirrorTransactions:
     @contextmanager
     def open(self, chunk: Chunk) -> Iterator[Outlet | None]:
         held = self._take(chunk)
+        if held is None:
+            yield None
+            return
         with held.lock:
             if held.ended or held.position is None:
                 yield None
@@ -124,7 +127,7 @@ class MirrorTransactions:
             held.next_offset = max(held.position, chunk.next_offset)
             yield Outlet(held.producer, max(held.position, chunk.offset))
 
-    def _take(self, chunk: Chunk) -> _Held:
+    def _take(self, chunk: Chunk) -> _Held | None:
         key = chunk.partition.key
         with self._lock:
             held = self._held.get(key)
@@ -138,7 +141,9 @@ class MirrorTransactions:
             for other in {key, *self._source().positions()}:
                 self._take_id(other)
             with self._lock:
-                held = self._held[key]
+                held = self._held.get(key)
+            if held is None:
+                return None  # given away meanwhile
         if held.position is None:
             self._find_position(held, chunk)
         held.progress = chunk.progress

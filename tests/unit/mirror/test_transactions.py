@@ -25,6 +25,10 @@ class Producer:
 
     def init_transactions(self, timeout_s):
         self._note("init")
+        self.after_init()
+
+    def after_init(self):
+        pass
 
     def begin(self):
         self._note("begin")
@@ -209,3 +213,19 @@ def test_failed_initialization_keeps_no_producer():
 )
 def test_transaction_errors_are_repeated_and_refusals_are_not(error, again):
     assert ends_transaction(error) is again
+
+
+def test_partition_given_away_while_ids_are_initialized_is_lost():
+    setup, source = TransactionSetup(), partition()
+    # Enough others that one of them almost surely comes after the partition.
+    setup.held = {(f"other-{number}", 0): 0 for number in range(30)}
+    make_producer = setup._producer
+
+    def made(key):
+        producer = make_producer(key)
+        producer.after_init = lambda: setup.step.release([KEY])
+        return producer
+
+    setup.step._make_producer = made
+    assert setup.send(chunk(source, 0, 5)) == [None]
+    assert setup.step.idle
