@@ -43,7 +43,9 @@ def partition_directories(paths: Sequence[Path]) -> list[Path]:
         StorageError: a path is neither, or cannot be read.
     """
     found: list[Path] = []
-    for path in paths:
+    for given in paths:
+        # A partition is known by the name of its directory, and locked by its parent.
+        path = given.resolve() if given.name in ("", "..") else given
         if not path.is_dir():
             raise StorageError(f"{path} is not a directory")
         try:

@@ -9,6 +9,8 @@ from tests.support.logs import TP, message_set, started
 from zkbroker.admin.log_check import check_logs, repair_logs
 from zkbroker.admin.transactions import abort_transactions
 from zkbroker.errors import StorageError
+from zkbroker.log import names
+from zkbroker.log.lock import DirectoryLock
 
 SEGMENTS = Path(__file__).parents[2] / "golden" / "data" / "segments"
 
@@ -122,6 +124,21 @@ def test_directory_in_use_is_checked_but_not_repaired(tmp_path):
         with pytest.raises(StorageError, match="in use"):
             repair_logs([tmp_path])
     assert repair_logs([tmp_path]) == []
+
+
+@pytest.mark.parametrize("path", [Path(), Path("inner/..")])
+def test_working_directory_is_repaired_under_lock_of_its_data_directory(stored, monkeypatch, path):
+    inner = stored / str(TP) / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner.parent)
+    assert repair_logs([path]) == []
+    assert not (inner.parent / names.LOCK).exists()
+    lock = DirectoryLock(stored)
+    try:
+        with pytest.raises(StorageError, match="in use"):
+            repair_logs([path])
+    finally:
+        lock.release()
 
 
 def test_path_that_is_not_a_directory_is_refused(tmp_path):
