@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from zkbroker.errors import CorruptMessage
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import EntryInfo, crc32c, decode_entry, iter_entries
 
 Report = Callable[[str], None]
@@ -92,7 +92,7 @@ def dump_time_index(
     unordered: list[str] = []
     absent: list[str] = []
     previous = -1
-    walk = iter_entries(log)
+    walk = _undamaged(log, report)
     current = next(walk, None)
     for timestamp, relative in entries:
         offset = base + relative
@@ -102,7 +102,7 @@ def dump_time_index(
             found = -1 if current is None else current.last_offset
             absent.append(f"Indexed offset: {offset}, found log offset: {found}")
         else:
-            newest = max(record.timestamp for record in decode_entry(log, current))
+            newest = _newest(log, current)
             if newest != timestamp:
                 wrong.append(f"  Index timestamp: {timestamp}, log timestamp: {newest}")
             if previous >= timestamp:
@@ -204,10 +204,30 @@ def _entry_at(log: memoryview, position: int) -> EntryInfo | None:
         return None
 
 
+def _undamaged(log: memoryview, report: Report) -> Iterator[EntryInfo]:
+    """Yield the entries of a log up to the damage, if any, which is reported."""
+    try:
+        yield from iter_entries(log)
+    except CorruptMessage as error:
+        report(str(error))
+
+
+def _newest(log: memoryview, entry: EntryInfo) -> int:
+    """Return the largest timestamp in an entry; that of its head if no record can be read.
+
+    Compaction keeps a batch without records, for its producer's sequence number.
+    """
+    try:
+        records = decode_entry(log, entry)
+    except (CorruptMessage, MessageSizeTooLarge):
+        records = []
+    return max((record.timestamp for record in records), default=entry.max_timestamp)
+
+
 def _first_offset(log: memoryview, entry: EntryInfo) -> int:
     if entry.record_count >= 0:
         return entry.base_offset
     try:
         return decode_entry(log, entry)[0].offset
-    except CorruptMessage:
+    except (CorruptMessage, MessageSizeTooLarge):
         return entry.base_offset

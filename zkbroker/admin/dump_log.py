@@ -31,6 +31,7 @@ from zkbroker.records.record import TIMESTAMP_TYPE_NAMES
 
 _MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
 _MAX_SEQUENCE: Final = 2**31 - 1
+_NAMED_AFTER_OFFSET: Final = (".log", ".index", ".timeindex")
 _CONTROL_TYPES: Final = {0: "ABORT", 1: "COMMIT"}
 
 
@@ -75,7 +76,9 @@ def dump_log(
     chosen = options or DumpOptions()
     for path in files:
         yield f"Dumping {path}"
-        if path.suffix == ".log":
+        if path.suffix in _NAMED_AFTER_OFFSET and not path.stem.isdecimal():
+            report(f"{path} is not named after an offset, as in 00000000000000000000{path.suffix}")
+        elif path.suffix == ".log":
             yield from _dump_segment(path, chosen, report)
         elif path.suffix in (".index", ".timeindex"):
             dump = dump_index if path.suffix == ".index" else dump_time_index

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from zkbroker.admin.dump_log import DumpOptions, dump_log
+from zkbroker.log.cleaner.unpacking import empty_batch
 from zkbroker.log.producers.state import ProducerState
 from zkbroker.records import Codec, encode_message_set, iter_entries
 
@@ -86,6 +87,27 @@ def test_time_index_is_compared_with_log(log):
     )
 
 
+def test_time_index_of_damaged_log_is_compared_up_to_damage(log):
+    data = log.read_bytes()
+    size = next(iter_entries(data)).size
+    damaged = bytearray(data)
+    damaged[size + 16] = 9  # no magic number
+    log.write_bytes(damaged)
+    index = write(log, ".timeindex", ">qi", (102, 2), (105, 5))
+    lines, complaints = dump(index)
+    assert lines == ["timestamp: 102 offset: 102", "timestamp: 105 offset: 105"]
+    assert "magic" in complaints[0]
+    assert complaints[-1] == "Indexed offset: 105, found log offset: -1"
+
+
+def test_time_index_may_name_batch_that_compaction_emptied(log):
+    data = log.read_bytes()
+    first = next(iter_entries(data))
+    log.write_bytes(bytes(empty_batch(first)) + data[first.size :])
+    index = write(log, ".timeindex", ">qi", (102, 2), (105, 5))
+    assert dump(index) == (["timestamp: 102 offset: 102", "timestamp: 105 offset: 105"], [])
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_sanity_check_reports_partial_entry(log, suffix):
     layout = ">ii" if suffix == ".index" else ">qi"
@@ -133,6 +155,15 @@ def test_index_of_aborted_transactions_is_dumped(log):
         ["version: 0 producerId: 42 firstOffset: 100 lastOffset: 105 lastStableOffset: 106"],
         [],
     )
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+def test_file_that_is_not_named_after_offset_is_reported(tmp_path, suffix):
+    path = tmp_path / f"backup{suffix}"
+    path.write_bytes(b"abc")
+    lines, complaints = dump(path)
+    assert lines == []
+    assert "not named after an offset" in complaints[0]
 
 
 def test_unknown_files_are_ignored(tmp_path):
