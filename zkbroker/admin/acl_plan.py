@@ -59,9 +59,9 @@ class AclPlan:
 
     Args:
         resources: types and names.
-        pattern_type: of the names: a `PatternType`, or `MATCH` or `ANY` to choose. allowed, denied:
-        principals. allowed_hosts, denied_hosts: their addresses; empty adds every host, and chooses
-        any.
+        pattern_type: of the names: a `PatternType`, or `MATCH` or `ANY` to choose.
+        allowed, denied: principals.
+        allowed_hosts, denied_hosts: their addresses; empty adds every host, and chooses any.
         operations: empty adds All, and chooses any.
         producer, consumer, idempotent: add or choose the operations that such a client needs.
     """

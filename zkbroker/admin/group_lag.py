@@ -2,7 +2,8 @@
 
     committed:     lag = log end - committed offset
     not committed: `auto.offset.reset`, which is unknown here, decides whether the messages are
-    read; they are counted apart no leader:     the log end is unknown
+                   read; they are counted apart
+    no leader:     the log end is unknown
 
 Invariant: a partition of a group's topics is in exactly one of the three, so that a sum never hides
     a partition.

@@ -1,9 +1,10 @@
 """Finds open transactions in the partitions' logs, and those that will never end.
 
     last stable offset < high watermark      a transaction is open: its batches, and later
-    transactions and markers, lie between the two hanging                                  open for
-    long, and unknown to any coordinator: readers of committed messages wait before it for ever, and
-    the log is not compacted beyond it
+                                             transactions and markers, lie between the two
+    hanging                                  open for long, and unknown to any coordinator: readers
+                                             of committed messages wait before it for ever, and the
+                                             log is not compacted beyond it
 
 Both offsets come from ListOffsets, and the entries between them are fetched, as any client may: so
 this works with genuine brokers from 0.11 on as well as with ours.

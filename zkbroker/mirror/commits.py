@@ -1,8 +1,9 @@
 """Commits of the position in a source, which give the delivery guarantee.
 
     at least once     once the target has acknowledged messages, their offset is committed in the
-    source exactly once      the position is part of the target's transaction with the messages: see
-    `mirror.transactions`
+                      source
+    exactly once      the position is part of the target's transaction with the messages: see
+                      `mirror.transactions`
 
 Invariant: a position is committed only after everything before it is stored in the target.
 """

@@ -1,7 +1,7 @@
 """Topics of one side of a mirror, read and changed through ZooKeeper or over the protocol.
 
-    through ZooKeeper      any broker of 0.8 or later over the protocol      brokers of 0.10.1
-    (create), 0.11 (settings), 1.0 (grow)
+    through ZooKeeper      any broker of 0.8 or later
+    over the protocol      brokers of 0.10.1 (create), 0.11 (settings), 1.0 (grow)
 
 Invariant: if one way cannot do something, the error names the other one. If the controller moves or
     a broker goes away, requests are retried for a bounded time.
