@@ -222,6 +222,8 @@ def abort_by_marker(
     leader = cluster.leader(*partition)
     if leader is None:
         raise ClientError(f"{partition[0]}-{partition[1]} has no leader now: start a replica of it")
+    # If it ended meanwhile, the marker would abort the next transaction of its producer.
+    found = select(find_open(cluster, [partition]), first_offset=first_offset)
     request = WriteTxnMarkersRequest(
         [
             TxnMarker(

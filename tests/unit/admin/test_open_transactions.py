@@ -105,20 +105,36 @@ def test_young_transaction_is_not_listed():
     assert len(hanging_with([], now_ms=2000)) == 1
 
 
-def test_transaction_that_ends_meanwhile_is_not_hanging():
-    stored = with_ids(("x", ongoing(1, S.COMPLETE_COMMIT, ())))
+def end_after_fetch(stored, *, begin_next=False):
+    """Let the first transaction in the log end once it was read, and the next one begin."""
     log = stored.stored[KEY] = Log().send(1)
     fetch = stored.answers[ApiKey.FETCH]
 
     def ended(request):
         answer = fetch(request)
-        if request.topics[0].topic == "t":
+        if request.topics[0].topic == "t" and log.last_stable_offset == 0:
             log.mark(1)
             log.last_stable_offset = log.end
+            if begin_next:
+                log.send(1)
         return answer
 
     stored.answers[ApiKey.FETCH] = ended
+
+
+def test_transaction_that_ends_meanwhile_is_not_hanging():
+    stored = with_ids(("x", ongoing(1, S.COMPLETE_COMMIT, ())))
+    end_after_fetch(stored)
     assert find_hanging(stored, [KEY], older_than_ms=0, now_ms=5000) == []
+
+
+def test_next_transaction_of_producer_is_not_aborted():
+    stored = with_ids(("x", ongoing(1, S.COMPLETE_COMMIT, ())))
+    end_after_fetch(stored, begin_next=True)
+    markers = take_markers(stored)
+    with pytest.raises(ClientError, match="begins at offset 0: open ones begin at 2"):
+        abort_by_marker(stored, KEY, 0)
+    assert markers == []
 
 
 def take_markers(stored, code=ErrorCode.NONE):
