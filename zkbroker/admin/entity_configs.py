@@ -229,11 +229,12 @@ def checked_setting(entity: ConfigEntity, key: str, text: str) -> str:
             f"{', '.join(units)}"
         )
     try:
-        # Genuine tools read rates in bytes as whole numbers.
-        allowed = (float(text) if key == "request_percentage" else int(text)) > 0
+        # Genuine tools read rates in bytes as whole numbers; theirs have no underscores.
+        value = float(text) if key == "request_percentage" else int(text)
+        allowed = 0 < value < 2**63 and "_" not in text
     except ValueError:
         allowed = False
-    if not allowed or text.strip().lower() in ("nan", "inf", "infinity"):
+    if not allowed:
         raise ConfigError(f"{key}={text} is not allowed: give {units[key]}, above 0")
     return text
 

@@ -100,6 +100,10 @@ def test_unnamed_settings_are_kept(session):
     [
         (ALICE, {"producer_rate": "1"}, "did you mean"),
         (ALICE, {RATE: "fast"}, "give bytes a second, above 0"),
+        (ALICE, {RATE: "1_000"}, "give bytes a second, above 0"),
+        (ALICE, {RATE: str(2**63)}, "give bytes a second, above 0"),
+        (ALICE, {"request_percentage": "inf"}, "give percent of one thread's time, above 0"),
+        (ALICE, {"request_percentage": "nan"}, "give percent of one thread's time, above 0"),
         (ConfigEntity(ip="::1"), {RATE: "1"}, "there are connection_creation_rate"),
         (
             ConfigEntity(client="c"),
