@@ -9,6 +9,7 @@ Invariant: it runs until `close`, or until an error that retries do not cure. `w
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -269,9 +270,10 @@ class Mirror:
                 ((each.source, each.topic), getattr(each, attribute)) for each in status
             ]
             yield family
-        lag: dict[PartitionKey, int] = {}
-        for worker in self._workers():
-            lag.update(lag_of(worker))
+        lag: Counter[PartitionKey] = Counter()
+        for side in self._sides:
+            # It adds: several sources may have a topic of one name.
+            lag.update({key: n for worker in side.workers for key, n in lag_of(worker).items()})
         yield from lag_families(lag)
         metrics = self.metrics()
         yield Family.single("DroppedMessagesPerSec", metrics["dropped_messages"])

@@ -141,6 +141,9 @@ def test_every_source_has_streams_and_final_commit(clusters):
             ("east", "t", 6),
             ("west", "t", 6),
         ]
+        # a topic of both sources has the lag of both
+        (lag,) = [each for each in mirror.measures() if each.bean == "ConsumerLag"]
+        assert dict(lag.samples)["t", "0"] == 6
         assert mirror.wait(0) is False
     assert [each.committed for each in all_members] == [{("t", 0): 5}] * 4
     assert mirror.wait(0) is True
