@@ -8,7 +8,7 @@ import click
 
 from zkbroker.cli.connection import open_session, zookeeper_option
 from zkbroker.cli.output import name_partitions, say
-from zkbroker.errors import ConfigError
+from zkbroker.errors import ClientError, ConfigError
 
 if TYPE_CHECKING:
     from zkbroker.zookeeper.session import ZkSession
@@ -228,7 +228,8 @@ def start(
         rollback.write_bytes(encode_target(before) + b"\n")
     try:
         execute(session, target, throttle=throttle)
-    except BaseException:
+    except (ClientError, ConfigError):
+        # Refused. After any other error it may have been started, and the file is needed.
         if rollback is not None:
             rollback.unlink(missing_ok=True)
         raise
