@@ -48,7 +48,14 @@ def own_settings(cluster: Cluster, entity: Entity) -> list[ConfigEntry]:
         source = ConfigSource.TOPIC
     else:
         source = ConfigSource.DYNAMIC_BROKER if name else ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return [entry for entry in described(cluster, entity) if entry.source == source]
+    return [entry for entry in described(cluster, entity) if is_own(entry, source)]
+
+
+def is_own(entry: ConfigEntry, source: ConfigSource) -> bool:
+    """Whether a setting has a source; brokers before 1.1 tell only a topic's own from others."""
+    if entry.source == ConfigSource.UNKNOWN:
+        return source is ConfigSource.TOPIC and not entry.is_default
+    return entry.source == source
 
 
 def change_described(

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from zkbroker.admin.cluster_settings import broker_defaults, effective_min_isr
-from zkbroker.admin.described_configs import change_described
+from zkbroker.admin.described_configs import change_described, is_own
 from zkbroker.admin.entity_configs import TopicEntity
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.client import Cluster
@@ -41,7 +41,6 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.configs import (
     AlterConfigsResource,
-    ConfigEntry,
     ConfigResourceType,
     ConfigSource,
     DescribeConfigsResource,
@@ -301,16 +300,9 @@ def _own_settings(connection: BrokerConnection, names: Sequence[str]) -> dict[st
         own[each.resource_name] = {
             entry.name: entry.value
             for entry in each.entries
-            if entry.value is not None and _is_own(entry)
+            if entry.value is not None and is_own(entry, ConfigSource.TOPIC)
         }
     return own
-
-
-def _is_own(entry: ConfigEntry) -> bool:
-    """Whether this is a topic's own setting; brokers before 1.1 give no source."""
-    if entry.source == ConfigSource.UNKNOWN:
-        return not entry.is_default
-    return entry.source == ConfigSource.TOPIC
 
 
 def _require_api(connection: BrokerConnection, api: ApiKey) -> None:

@@ -9,12 +9,18 @@ from zkbroker.client import Cluster, StaticSource
 from zkbroker.errors import ClientError, ErrorCode, ProtocolError, UnsupportedVersion
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
+    AlterConfigsResponse,
     CreatePartitionsResponse,
     CreateTopicsResponse,
     DeleteTopicsResponse,
     DescribeConfigsResponse,
 )
-from zkbroker.protocol.messages.configs import ConfigEntry, ConfigSource, DescribedConfigs
+from zkbroker.protocol.messages.configs import (
+    AlteredConfigs,
+    ConfigEntry,
+    ConfigSource,
+    DescribedConfigs,
+)
 from zkbroker.protocol.messages.topics import CreatedPartitions, CreatedTopic, DeletedTopic
 
 
@@ -108,6 +114,35 @@ def test_settings_of_unreachable_brokers(brokers, cluster):
     assert cluster_settings.effective_min_isr(cluster, ["visits"]) == {}
     with pytest.raises(ClientError, match=r"asked for num\.partitions \(.*broker 0"):
         cluster_settings.broker_defaults(cluster, ["num.partitions"])
+
+
+@pytest.mark.parametrize("with_sources", [True, False])
+def test_unnamed_settings_are_sent_again(brokers, topics, with_sources):
+    if with_sources:
+        own = [
+            ConfigEntry("flush.ms", "5", source=ConfigSource.TOPIC),
+            ConfigEntry("flush.messages", "6", source=ConfigSource.TOPIC),
+        ]
+        default = ConfigEntry("retention.ms", "9", source=ConfigSource.DEFAULT)
+    else:
+        brokers.versions[int(ApiKey.DESCRIBE_CONFIGS)] = (0, 0)
+        own = [ConfigEntry("flush.ms", "5"), ConfigEntry("flush.messages", "6")]
+        default = ConfigEntry("retention.ms", "9", is_default=True)
+    described = DescribedConfigs(resource_name="visits", entries=[*own, default])
+    asked = []
+
+    def alter(request):
+        (resource,) = request.resources
+        asked.append({each.name: each.value for each in resource.configs})
+        return AlterConfigsResponse(resources=[AlteredConfigs(resource_name="visits")])
+
+    for broker in range(2):
+        brokers.faults[ApiKey.DESCRIBE_CONFIGS, broker] = lambda _: DescribeConfigsResponse(
+            resources=[described]
+        )
+        brokers.faults[ApiKey.ALTER_CONFIGS, broker] = alter
+    topics.alter_config("visits", {"retention.ms": "7"}, ["flush.messages"])
+    assert asked == [{"flush.ms": "5", "retention.ms": "7"}]
 
 
 @pytest.mark.parametrize("with_sources", [True, False])
