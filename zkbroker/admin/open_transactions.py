@@ -23,7 +23,7 @@ from zkbroker.admin.partition_reading import read_entries
 from zkbroker.admin.transactional_ids import ENDING, TransactionalId, list_ids, state_name
 from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import LATEST_TIME
-from zkbroker.client.resolve_offsets import resolve_offsets
+from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.client.view import NO_EPOCH
 from zkbroker.errors import ClientError, ErrorCode, protocol_error
 from zkbroker.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -107,13 +107,12 @@ def find_open(
         ZkbrokerError: a broker does not answer, or a named partition does not exist.
     """
     keys = led_partitions(cluster)[0] if partitions is None else list(partitions)
-    ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME))
-    stable = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME), read_committed=True)
+    ends = resolve_or_end(cluster, dict.fromkeys(keys, LATEST_TIME))
+    stable = resolve_or_end(cluster, dict.fromkeys(keys, LATEST_TIME), read_committed=True)
     found: list[OpenTransaction] = []
     for key in sorted(keys):
-        start, end = stable[key] or 0, ends[key] or 0
-        if start < end:
-            found += _open_in(cluster, key, start, end)
+        if stable[key] < ends[key]:
+            found += _open_in(cluster, key, stable[key], ends[key])
     return found
 
 

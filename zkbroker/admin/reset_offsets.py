@@ -16,7 +16,7 @@ from enum import Enum
 
 from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
-from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
+from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.errors import ConfigError
 from zkbroker.types import PartitionKey
 
@@ -69,10 +69,10 @@ def plan_reset(
     """
     if target.way is Way.TIME:
         return ResetPlan(resolve_or_end(cluster, dict.fromkeys(keys, target.value)), {})
-    starts = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME))
-    ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME))
-    wanted = {key: _wanted(target, key, committed.get(key), ends[key] or 0) for key in keys}
-    offsets = {key: max(starts[key] or 0, min(ends[key] or 0, wanted[key])) for key in keys}
+    starts = resolve_or_end(cluster, dict.fromkeys(keys, EARLIEST_TIME))
+    ends = resolve_or_end(cluster, dict.fromkeys(keys, LATEST_TIME))
+    wanted = {key: _wanted(target, key, committed.get(key), ends[key]) for key in keys}
+    offsets = {key: max(starts[key], min(ends[key], wanted[key])) for key in keys}
     return ResetPlan(offsets, {key: wanted[key] for key in keys if wanted[key] != offsets[key]})
 
 

@@ -15,7 +15,7 @@ from zkbroker.admin.partition_reading import read_entries
 from zkbroker.client import Cluster
 from zkbroker.client.coordinator import RETRIED, CoordinatorConnection
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
-from zkbroker.client.resolve_offsets import resolve_offsets
+from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.errors import (
     ClientError,
@@ -163,11 +163,11 @@ def _partitions(cluster: Cluster) -> int:
 
 def _read(cluster: Cluster, keys: Iterable[PartitionKey]) -> dict[str, TransactionalId]:
     wanted = list(keys)
-    starts = resolve_offsets(cluster, dict.fromkeys(wanted, EARLIEST_TIME))
-    ends = resolve_offsets(cluster, dict.fromkeys(wanted, LATEST_TIME))
+    starts = resolve_or_end(cluster, dict.fromkeys(wanted, EARLIEST_TIME))
+    ends = resolve_or_end(cluster, dict.fromkeys(wanted, LATEST_TIME))
     found: dict[str, TransactionalId] = {}
     for key in wanted:
-        for entry in read_entries(cluster, key, starts[key] or 0, ends[key] or 0):
+        for entry in read_entries(cluster, key, starts[key], ends[key]):
             if entry.head.is_control:
                 continue
             for record in iter_records(entry.data):

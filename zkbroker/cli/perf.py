@@ -191,22 +191,17 @@ def consume(
     hide_header: bool,
 ) -> None:
     """Read a topic from its beginning and print the throughput."""
-    from zkbroker.client.resolve_offsets import resolve_offsets
+    from zkbroker.cli.reading import bounds_of
     from zkbroker.config.fetching import LIMIT_BYTES, FetchSettings
-    from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
+    from zkbroker.consumer import AssignedConsumer
 
     if not hide_header:
         columns = "fetch.size, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec"
         say(("time, " if show_detailed_stats else "start.time, end.time, ") + columns)
     settings = FetchSettings(partition_bytes=fetch_size, limit_bytes=max(fetch_size, LIMIT_BYTES))
     with open_cluster(bootstrap, zookeeper) as cluster:
-        keys = [(topic, info.partition) for info in cluster.partitions(topic)]
-        starts = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME))
-        ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME))
-        stops = {key: end or 0 for key, end in ends.items()}
-        if messages is not None and sum(stops.values()) - sum(n or 0 for n in starts.values()) < (
-            messages
-        ):
+        starts, stops = bounds_of(cluster, topic)
+        if messages is not None and sum(stops.values()) - sum(starts.values()) < messages:
             raise ClientError(f"topic {topic} holds fewer than {messages} messages; publish more")
         tally = Tally()
         interval = reporting_interval if show_detailed_stats else None

@@ -12,7 +12,7 @@ from zkbroker.cli.connection import CLIENT_ID, open_cluster, open_session
 from zkbroker.cli.generation import CommandGeneration
 from zkbroker.cli.output import warn
 from zkbroker.cli.positions import Anchor, Position, Range
-from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
+from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.config.consumer import ConsumerConfig, FetchConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.shared_options import READ_COMMITTED, SMALLEST
@@ -76,9 +76,14 @@ def of_partitions(
 
 def ends_of(cluster: "Cluster", keys: list[PartitionKey], *, read_committed: bool) -> Offsets:
     """Return where the partitions end now."""
-    latest = dict.fromkeys(keys, LATEST_TIME)
-    found = resolve_offsets(cluster, latest, read_committed=read_committed)
-    return {key: offset or 0 for key, offset in found.items()}
+    return resolve_or_end(cluster, dict.fromkeys(keys, LATEST_TIME), read_committed=read_committed)
+
+
+def bounds_of(cluster: "Cluster", topic: str) -> tuple[Offsets, Offsets]:
+    """Return where the partitions of a topic begin and end now."""
+    keys = [(topic, info.partition) for info in cluster.partitions(topic)]
+    starts = resolve_or_end(cluster, dict.fromkeys(keys, EARLIEST_TIME))
+    return starts, ends_of(cluster, keys, read_committed=False)
 
 
 def resolve(
@@ -91,8 +96,7 @@ def resolve(
     if position.anchor is Anchor.TIME:
         times = dict.fromkeys(keys, position.value)
         return resolve_or_end(cluster, times, read_committed=read_committed)
-    beginnings = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME))
-    first = {key: offset or 0 for key, offset in beginnings.items()}
+    first = resolve_or_end(cluster, dict.fromkeys(keys, EARLIEST_TIME))
     if position.anchor is Anchor.BEGINNING:
         return first
     ends = ends_of(cluster, keys, read_committed=read_committed)

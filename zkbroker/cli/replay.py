@@ -36,9 +36,9 @@ def command(
     from rich.console import Console
     from rich.progress import Progress
 
-    from zkbroker.client.resolve_offsets import resolve_offsets
+    from zkbroker.cli.reading import bounds_of
     from zkbroker.config.producer import ProducerConfig
-    from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
+    from zkbroker.consumer import AssignedConsumer
     from zkbroker.producer import KeyedMessage, Producer
 
     if source == target:
@@ -55,11 +55,8 @@ def command(
     )
     copied = 0
     with open_cluster(bootstrap, zookeeper) as cluster:
-        keys = [(source, info.partition) for info in cluster.partitions(source)]
-        starts = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME))
-        ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME))
-        stops = {key: end or 0 for key, end in ends.items()}
-        total = sum(stops.values()) - sum(start or 0 for start in starts.values())
+        starts, stops = bounds_of(cluster, source)
+        total = sum(stops.values()) - sum(starts.values())
         with (
             Progress(console=Console(stderr=True)) as progress,
             AssignedConsumer(cluster, starts, stop=stops) as consumer,

@@ -145,24 +145,24 @@ def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
 
 def _offsets(cluster: "Cluster", snapshot: Snapshot, time_ms: int) -> dict[PartitionKey, int]:
     """Return an offset of every partition with a leader; unauthorized topics are dropped."""
-    from zkbroker.client.resolve_offsets import resolve_offsets
+    from zkbroker.client.resolve_offsets import resolve_or_end
 
     led = [key for key, leader in snapshot.leaders.items() if leader is not None]
     try:
-        found = resolve_offsets(cluster, dict.fromkeys(led, time_ms))
+        return resolve_or_end(cluster, dict.fromkeys(led, time_ms))
     except ProtocolError as error:
         if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise
-        found = {}
-        for topic in sorted({topic for topic, _ in led}):
-            keys = [key for key in led if key[0] == topic]
-            try:
-                found |= resolve_offsets(cluster, dict.fromkeys(keys, time_ms))
-            except ProtocolError as refused:
-                if refused.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    raise
-                _leave_out(snapshot, topic, refused)
-    return {key: offset or 0 for key, offset in found.items()}
+    found: dict[PartitionKey, int] = {}
+    for topic in sorted({topic for topic, _ in led}):
+        keys = [key for key in led if key[0] == topic]
+        try:
+            found |= resolve_or_end(cluster, dict.fromkeys(keys, time_ms))
+        except ProtocolError as error:
+            if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            _leave_out(snapshot, topic, error)
+    return found
 
 
 def _leave_out(snapshot: Snapshot, topic: str, error: Exception) -> None:
