@@ -1,7 +1,6 @@
 """`zkbroker log-levels`: the log levels of running brokers."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -51,15 +50,18 @@ def command(
 
     changes = dict(_parsed(text) for text in levels)
     entity = BrokerEntity(DEFAULT if broker is None else broker)
-    with _opened(bootstrap, zookeeper) as settings:
+    through_zookeeper = bootstrap is None and zookeeper is not None
+    with (
+        open_session(zookeeper) if through_zookeeper else open_cluster(bootstrap, zookeeper)
+    ) as way:
         if not changes:
-            _show(settings, broker, as_json=as_json)
+            _show(way, broker, as_json=as_json)
             return
-        before = settings.levels(entity)
+        before = _levels(way, entity)
         merged = {**before, **changes}
         after = {name: level for name, level in merged.items() if level != _DEFAULT}
         if after != before:
-            settings.set_levels(entity, after)
+            _set_levels(way, entity, after)
     whose = "all brokers" if broker is None else f"broker {broker}"
     for name, level in changes.items():
         dropped = f"the level of {name} is the default again"
@@ -83,71 +85,57 @@ def _parsed(text: str) -> tuple[str, str]:
     return name, known
 
 
-def _show(settings: "_Settings", broker: int | None, *, as_json: bool) -> None:
+def _show(way: "Cluster | ZkSession", broker: int | None, *, as_json: bool) -> None:
     from zkbroker.admin.entity_configs import BrokerEntity
 
     rows: list[list[str]] = []
-    for entity in settings.entities():
+    for entity in _entities(way):
         whose = str(entity.id) if isinstance(entity.id, int) else "all"
         if broker is None or entity == BrokerEntity(broker):
-            rows += [[whose, *each] for each in sorted(settings.levels(entity).items())]
+            rows += [[whose, *each] for each in sorted(_levels(way, entity).items())]
     if rows or as_json:
         print_rows(["broker", "logger", "level"], rows, as_json=as_json)
     else:
         say("no levels are set: all loggers have that of --log-level")
 
 
-class _Settings:
-    """The setting, by brokers or by ZooKeeper; exactly one is given."""
+def _entities(way: "Cluster | ZkSession") -> "list[BrokerEntity]":
+    """Return the default of all brokers, and every broker that may have levels."""
+    from zkbroker.admin.entity_configs import BrokerEntity, configured_brokers
+    from zkbroker.client import Cluster
+    from zkbroker.registry.user_configs import DEFAULT
 
-    def __init__(self, cluster: "Cluster | None", session: "ZkSession | None") -> None:
-        self._cluster = cluster
-        self._session = session
-
-    def entities(self) -> "list[BrokerEntity]":
-        """Return the default of all brokers, and every broker that may have levels."""
-        from zkbroker.admin.entity_configs import BrokerEntity, configured_brokers
-        from zkbroker.registry.user_configs import DEFAULT
-
-        if self._cluster is not None:
-            ids = sorted(self._cluster.brokers())
-            return [BrokerEntity(DEFAULT), *(BrokerEntity(each) for each in ids)]
-        assert self._session is not None
-        found = configured_brokers(self._session)
-        return sorted(found, key=lambda each: each.id if isinstance(each.id, int) else -1)
-
-    def levels(self, entity: "Entity") -> dict[str, str]:
-        """Return an entity's own levels."""
-        from zkbroker.admin.described_configs import own_settings
-        from zkbroker.admin.entity_configs import stored
-
-        settings: Mapping[str, str | None]
-        if self._cluster is not None:
-            settings = {each.name: each.value for each in own_settings(self._cluster, entity)}
-        else:
-            assert self._session is not None
-            settings = stored(self._session, entity)
-        return LoggerLevels().parse(settings.get(_KEY) or "")
-
-    def set_levels(self, entity: "Entity", levels: Mapping[str, str]) -> None:
-        """Store the levels of an entity."""
-        from zkbroker.admin.described_configs import change_described
-        from zkbroker.admin.entity_configs import change
-
-        add = {_KEY: ",".join(f"{name}:{level}" for name, level in sorted(levels.items()))}
-        delete = () if levels else (_KEY,)
-        if self._cluster is not None:
-            change_described(self._cluster, entity, add=add if levels else {}, delete=delete)
-        else:
-            assert self._session is not None
-            change(self._session, entity, add=add if levels else {}, delete=delete)
+    if isinstance(way, Cluster):
+        return [BrokerEntity(DEFAULT), *map(BrokerEntity, sorted(way.brokers()))]
+    return sorted(
+        configured_brokers(way), key=lambda each: each.id if isinstance(each.id, int) else -1
+    )
 
 
-@contextmanager
-def _opened(bootstrap: str | None, zookeeper: str | None) -> Iterator[_Settings]:
-    if bootstrap is None and zookeeper is not None:
-        with open_session(zookeeper) as session:
-            yield _Settings(None, session)
+def _levels(way: "Cluster | ZkSession", entity: "Entity") -> dict[str, str]:
+    """Return an entity's own levels."""
+    from zkbroker.admin.described_configs import own_settings
+    from zkbroker.admin.entity_configs import stored
+    from zkbroker.client import Cluster
+
+    settings: Mapping[str, str | None] = (
+        {each.name: each.value for each in own_settings(way, entity)}
+        if isinstance(way, Cluster)
+        else stored(way, entity)
+    )
+    return LoggerLevels().parse(settings.get(_KEY) or "")
+
+
+def _set_levels(way: "Cluster | ZkSession", entity: "Entity", levels: Mapping[str, str]) -> None:
+    """Store the levels of an entity."""
+    from zkbroker.admin.described_configs import change_described
+    from zkbroker.admin.entity_configs import change
+    from zkbroker.client import Cluster
+
+    text = ",".join(f"{name}:{level}" for name, level in sorted(levels.items()))
+    add = {_KEY: text} if levels else {}
+    delete = () if levels else (_KEY,)
+    if isinstance(way, Cluster):
+        change_described(way, entity, add=add, delete=delete)
     else:
-        with open_cluster(bootstrap, zookeeper) as cluster:
-            yield _Settings(cluster, None)
+        change(way, entity, add=add, delete=delete)
