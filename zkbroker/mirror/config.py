@@ -109,8 +109,11 @@ class MirrorConfig(MirrorOptions):
         return self.commit_interval_ms / 1000
 
     def exactly_once_name(self, source: SourceConfig) -> str:
-        """Return the name under which a source's position is kept."""
-        return self.exactly_once_id or f"mirror-{source.group_id}-{source.label}"
+        """Return the name under which a source's position is kept; no two sources share one."""
+        if not self.exactly_once_id:
+            return f"mirror-{source.group_id}-{source.label}"
+        alone = len(self.sources) == 1
+        return self.exactly_once_id if alone else f"{self.exactly_once_id}-{source.label}"
 
     @property
     def writes_paths(self) -> bool:

@@ -79,6 +79,19 @@ def test_settings_that_break_guarantees_are_refused(setting, value, why):
         MirrorConfig.from_properties(GIVEN | {setting: value})
 
 
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, ["mirror-mirror-east", "mirror-mirror-west"]),
+        # One name for both would fence each other's producers, and skip messages of one of them.
+        ({"exactly.once.id": "x"}, ["x-east", "x-west"]),
+    ],
+)
+def test_each_source_keeps_its_position_under_own_name(given, names):
+    found = MirrorConfig.from_properties(GIVEN | {"exactly.once": "true"} | given)
+    assert [found.exactly_once_name(source) for source in found.sources] == names
+
+
 def test_source_prefix_needs_source_names():
     nameless = SourceConfig(properties={"zookeeper.connect": "x:1", "group.id": "g"})
     with pytest.raises(ConfigError, match="needs a name for every source"):
