@@ -1,6 +1,7 @@
 """`zkbroker doctor`: checks whether this machine can run brokers."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -63,7 +64,7 @@ def command(
         security=current_security(),
     )
     if as_json:
-        print_json([{f: getattr(each, f) for f in each.__slots__} for each in findings])
+        print_json([asdict(each) for each in findings])
     else:
         # Not a table: a path broken over two lines cannot be copied.
         for finding in findings:
