@@ -11,6 +11,7 @@ Invariant: an import of an exported file restores its offsets, all or none: ever
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from zkbroker.admin.group_lag import GroupPosition
 from zkbroker.errors import ClientError, ConfigError
@@ -20,6 +21,16 @@ from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.errors import NoNode, NotEmpty
 
 _LINE = re.compile(r"^/consumers/([^/]+)/offsets/([^/]+)/(\d+):(\d+)$")
+
+
+class Filter(Protocol):
+    """Which topics a member takes."""
+
+    def matches(self, topic: str) -> bool:
+        """Whether it takes a topic."""
+
+
+MakeFilter = Callable[[str, str], Filter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +136,7 @@ def owners(session: ZkSession, group: str) -> dict[PartitionKey, str]:
     }
 
 
-def verify(
-    session: ZkSession,
-    group: str,
-    make_match: Callable[[str, str], Callable[[str], bool]] | None = None,
-) -> Ownership:
+def verify(session: ZkSession, group: str, make_filter: MakeFilter) -> Ownership:
     """Find partitions without an owner, and owners that are gone.
 
     It checks the topics of live members, and every existing owner node. A topic to which no member
@@ -138,9 +145,8 @@ def verify(
     Args:
         session: a started session.
         group: its name.
-        make_match: makes a predicate of topic names from the pattern and the expression of a
-            member's filter; without it, a filter matches the topics for which the group has
-            offsets.
+        make_filter: makes a filter of topics from the pattern and the expression that a member has
+            registered.
 
     Raises:
         ClientError: there is no such group.
@@ -149,7 +155,7 @@ def verify(
         raise ClientError(f"there is no group {group} in ZooKeeper")
     members = groups.subscriptions(session, group)
     owned = owners(session, group)
-    taken = taken_topics(session, group, members, make_match)
+    taken = taken_topics(session, members, make_filter)
     unowned = [
         (topic, partition)
         for topic, assignment in topics.assignments(session, sorted(taken)).items()
@@ -162,9 +168,8 @@ def verify(
 
 def taken_topics(
     session: ZkSession,
-    group: str,
     members: Mapping[str, groups.StreamSubscription | None],
-    make_match: Callable[[str, str], Callable[[str], bool]] | None = None,
+    make_filter: MakeFilter,
 ) -> set[str]:
     """Return the topics of live members; see `verify` for the arguments."""
     taken: set[str] = set()
@@ -173,12 +178,10 @@ def taken_topics(
             continue
         if subscription.pattern == groups.STATIC:
             taken |= subscription.streams.keys()
-        elif make_match is None:
-            taken |= set(group_offsets.committed_topics(session, group))
         else:
             for expression in subscription.streams:
-                match = make_match(subscription.pattern, expression)
-                taken |= {name for name in topics.list_topics(session) if match(name)}
+                chosen = make_filter(subscription.pattern, expression)
+                taken |= {name for name in topics.list_topics(session) if chosen.matches(name)}
     return taken
 
 

@@ -171,7 +171,7 @@ def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
     settled = True
     with open_session(zookeeper) as session:
         for group in groups or list_groups(session):
-            found = verify(session, group, lambda *taken: make_filter(*taken).matches)
+            found = verify(session, group, make_filter)
             settled = settled and found.settled
             for topic, partition in found.unowned:
                 say(f"group {group}: no owner for partition {topic}-{partition}")
@@ -247,8 +247,7 @@ def _in_zookeeper(
         if group not in list_groups(session):
             return None
         offsets, owned = committed(session, group), owners(session, group)
-        members = subscriptions(session, group)
-        topics = taken_topics(session, group, members, lambda *taken: make_filter(*taken).matches)
+        topics = taken_topics(session, subscriptions(session, group), make_filter)
     return locate(cluster, offsets, owned, topics)
 
 

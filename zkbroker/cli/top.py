@@ -177,12 +177,7 @@ def _of_zookeeper(session: "ZkSession", group: str, keys: list[PartitionKey]) ->
     from zkbroker.registry.groups import subscriptions
 
     stored = read_offsets(session, group, keys)
-    taken = taken_topics(
-        session,
-        group,
-        subscriptions(session, group),
-        lambda *filtered: make_filter(*filtered).matches,
-    )
+    taken = taken_topics(session, subscriptions(session, group), make_filter)
     offsets = {key: offset for key, (offset, _) in stored.items()}
     return _places(keys, offsets, owners(session, group), taken)
 

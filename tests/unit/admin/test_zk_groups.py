@@ -7,6 +7,7 @@ import pytest
 from tests.support.instant_session import InstantSession
 from zkbroker.admin import zk_groups
 from zkbroker.admin.group_lag import GroupPosition
+from zkbroker.consumer.streams.filters import make_filter
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.registry import groups, paths, topics
 from zkbroker.registry.groups import StreamSubscription
@@ -58,7 +59,7 @@ def test_verify_finds_unowned_partitions_and_dead_owners(session: Any) -> None:
     groups.register_consumer(session, "g", "g_a", StreamSubscription({"t": 1}))
     own(session, 0, "g_a-0")
     own(session, 1, "g_dead-0")
-    found = zk_groups.verify(session, "g")
+    found = zk_groups.verify(session, "g", make_filter)
     assert found.members == ("g_a",)
     assert found.unowned == (("t", 2),)
     assert found.gone == {("t", 1): "g_dead-0"}
@@ -71,10 +72,10 @@ def test_verify_expands_topic_filters(session: Any) -> None:
         topics.create_topic(session, name, {0: [1]}, {})
     groups.register_consumer(session, "g", "g_a", StreamSubscription({"t": 1}, "white_list"))
     own(session, 0, "g_a-0")
-    found = zk_groups.verify(session, "g", lambda pattern, text: lambda name: name == text)
+    found = zk_groups.verify(session, "g", make_filter)
     assert found.settled
     with pytest.raises(ClientError, match="no group unknown"):
-        zk_groups.verify(session, "unknown")
+        zk_groups.verify(session, "unknown", make_filter)
 
 
 def test_checker_table_shows_missing_offset_as_minus_one() -> None:
