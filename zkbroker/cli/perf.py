@@ -142,11 +142,12 @@ def produce(
     value = (b"0123456789abcdef" * (message_size // 16 + 1))[:message_size]
     tally = Tally()
     failures: list[Exception] = []
+    interrupted = threading.Event()
 
     def publish(share: int) -> None:
         try:
             with Producer(config) as producer:
-                while share:
+                while share and not interrupted.is_set():
                     step = min(share, batch_size if sync else _CHUNK)
                     producer.send([KeyedMessage(topic, value) for _ in range(step)])
                     tally.add(step, step * message_size)
@@ -159,10 +160,14 @@ def produce(
         for n in range(threads)
     ]
     with _reports(tally, fixed, reporting_interval if show_detailed_stats else None):
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        try:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        finally:
+            # The interpreter waits for them.
+            interrupted.set()
     if failures:
         raise failures[0]
     if not show_detailed_stats:
