@@ -59,11 +59,7 @@ def is_own(entry: ConfigEntry, source: ConfigSource) -> bool:
 
 
 def change_described(
-    cluster: Cluster,
-    entity: Entity,
-    *,
-    add: Mapping[str, str] | None = None,
-    delete: Sequence[str] = (),
+    cluster: Cluster, entity: Entity, *, add: Mapping[str, str], delete: Sequence[str]
 ) -> None:
     """Change settings of a topic or a broker.
 
@@ -74,15 +70,13 @@ def change_described(
     own = {entry.name: entry for entry in own_settings(cluster, entity)}
     check_set(entity, delete, own)
     kept = {key: entry for key, entry in own.items() if key not in delete}
-    hidden = sorted(
-        key for key, each in kept.items() if each.value is None and key not in (add or {})
-    )
+    hidden = sorted(key for key, each in kept.items() if each.value is None and key not in add)
     if hidden:
         raise ConfigError(
             f"brokers hide the value of {', '.join(hidden)}, which would be lost: give "
             "it again, or delete it"
         )
-    whole = {key: entry.value for key, entry in kept.items()} | dict(add or {})
+    whole = {key: entry.value for key, entry in kept.items()} | dict(add)
     kind, name = _resource(entity)
     configs = [TopicConfig(key, value) for key, value in whole.items()]
     request = AlterConfigsRequest([AlterConfigsResource(kind, name, configs)])
