@@ -4,7 +4,7 @@ Invariant: each function looks up the coordinator of its group, and retries for 
     that moves or loads its groups.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,20 +113,19 @@ def describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:
     )
 
 
-def delete(cluster: Cluster, names: Sequence[str]) -> None:
-    """Delete groups without members, with their offsets.
+def delete(cluster: Cluster, group: str) -> None:
+    """Delete a group without members, with its offsets.
 
     Raises:
-        ProtocolError: a group has members (68) or does not exist (69).
+        ProtocolError: it has members (68) or does not exist (69).
     """
-    for group in names:
-        request = DeleteGroupsRequest(groups=[group])
-        (deleted,) = _ask(_coordinator(cluster, group), request, _group_error).groups
-        if deleted.error_code == ErrorCode.NON_EMPTY_GROUP:
-            text = f"group {group} has members (NON_EMPTY_GROUP): stop them first"
-            raise protocol_error(deleted.error_code, text)
-        if deleted.error_code:
-            raise protocol_error(deleted.error_code, f"group {group}")
+    request = DeleteGroupsRequest(groups=[group])
+    (deleted,) = _ask(_coordinator(cluster, group), request, _group_error).groups
+    if deleted.error_code == ErrorCode.NON_EMPTY_GROUP:
+        text = f"group {group} has members (NON_EMPTY_GROUP): stop them first"
+        raise protocol_error(deleted.error_code, text)
+    if deleted.error_code:
+        raise protocol_error(deleted.error_code, f"group {group}")
 
 
 def set_offsets(cluster: Cluster, group: str, offsets: Mapping[PartitionKey, int]) -> None:

@@ -227,7 +227,7 @@ def _delete_from_coordinator(cluster: "Cluster", group: str) -> bool:
     from zkbroker.errors import ErrorCode
 
     try:
-        coordinator_groups.delete(cluster, [group])
+        coordinator_groups.delete(cluster, group)
     except ProtocolError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise

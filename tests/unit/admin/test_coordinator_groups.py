@@ -120,13 +120,13 @@ def test_commit_retries_passing_errors(failure):
 
 @pytest.mark.parametrize("failure", PASSING)
 def test_delete_retries_passing_errors(failure):
-    coordinator_groups.delete(GroupCluster(ApiKey.DELETE_GROUPS, failure), ["g"])
+    coordinator_groups.delete(GroupCluster(ApiKey.DELETE_GROUPS, failure), "g")
 
 
 def test_refused_deletion_is_raised_at_once():
     cluster = GroupCluster(ApiKey.DELETE_GROUPS, *[ErrorCode.NON_EMPTY_GROUP] * 2)
     with pytest.raises(ProtocolError, match="group g has members"):
-        coordinator_groups.delete(cluster, ["g"])
+        coordinator_groups.delete(cluster, "g")
     assert len(cluster.failures) == 1
 
 
