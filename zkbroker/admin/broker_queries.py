@@ -42,6 +42,8 @@ HIGH_WATERMARK = -1
 """Deletes everything that consumers may read."""
 
 _TRIES = 3
+_ELECTION_MS = 30_000
+"""How long the controller waits for the new leaders."""
 
 T = TypeVar("T")
 
@@ -164,14 +166,13 @@ def delete_records(
 
 
 def elect_preferred(
-    cluster: Cluster, partitions: Sequence[PartitionKey] | None = None, timeout_ms: int = 30_000
+    cluster: Cluster, partitions: Sequence[PartitionKey] | None
 ) -> dict[PartitionKey, ProtocolError | None]:
     """Have the controller make preferred replicas lead (Kafka 2.2 and later).
 
     Args:
         cluster: a started one.
-        partitions: which; all by default.
-        timeout_ms: how long the controller waits for the new leaders.
+        partitions: which; None for all.
 
     Returns:
         The error of each partition; None if its preferred replica leads.
@@ -187,12 +188,12 @@ def elect_preferred(
         for topic, number in partitions:
             named[topic].append(number)
         topics = [ElectPreferredLeadersTopic(topic, numbers) for topic, numbers in named.items()]
-    request = ElectPreferredLeadersRequest(topics, timeout_ms)
+    request = ElectPreferredLeadersRequest(topics, _ELECTION_MS)
     silent: list[str] = []
     for broker in sorted(cluster.brokers()):
         try:
             connection = cluster.connection(broker)
-            wait_s = timeout_ms / 1000 + connection.request_timeout_s
+            wait_s = _ELECTION_MS / 1000 + connection.request_timeout_s
             response = connection.send(request).result(wait_s)
         except (ClientError, NetworkError) as error:
             silent.append(str(error))

@@ -8,7 +8,6 @@ Invariant: the iterator yields the lines of standard output, `report` gets those
     Damage never raises: it is reported, and the dump goes on with the next entry, if any.
 """
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,42 +55,35 @@ class DumpOptions:
     decoder: RecordDecoder = STRINGS
 
 
-def _print_error(line: str) -> None:
-    sys.stderr.write(line + "\n")
-
-
-def dump_log(
-    files: Iterable[Path], options: DumpOptions | None = None, *, report: Report = _print_error
-) -> Iterator[str]:
+def dump_log(files: Iterable[Path], options: DumpOptions, *, report: Report) -> Iterator[str]:
     """Dump segments and the files beside them.
 
     Args:
         files: of the kinds .log, .index, .timeindex, .snapshot, .txnindex and .kafka (0.7).
-        options: None is the tool's defaults.
+        options: of the tool.
         report: receives the lines for standard error.
 
     Raises:
         OSError: a file cannot be read.
     """
-    chosen = options or DumpOptions()
     for path in files:
         yield f"Dumping {path}"
         if path.suffix in _NAMED_AFTER_OFFSET and not path.stem.isdecimal():
             report(f"{path} is not named after an offset, as in 00000000000000000000{path.suffix}")
         elif path.suffix == ".log":
-            yield from _dump_segment(path, chosen, report)
+            yield from _dump_segment(path, options, report)
         elif path.suffix in (".index", ".timeindex"):
             dump = dump_index if path.suffix == ".index" else dump_time_index
             yield from dump(
                 path,
                 mapped(path.with_suffix(".log")),
-                verify_only=chosen.verify_index_only,
-                sanity_only=chosen.index_sanity_check,
+                verify_only=options.verify_index_only,
+                sanity_only=options.index_sanity_check,
                 report=report,
             )
         elif path.suffix == ".kafka":
             yield from dump_segment07(
-                path, payloads=chosen.print_data_log, deep=chosen.deep_iteration
+                path, payloads=options.print_data_log, deep=options.deep_iteration
             )
         elif path.suffix == ".map":
             yield from dump_map07(path)

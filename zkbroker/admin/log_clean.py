@@ -31,9 +31,7 @@ class Cleaned:
     stats: CleanStats | None
 
 
-def clean_logs(
-    paths: Sequence[Path], *, config: LogConfig | None = None, only_look: bool = False
-) -> Iterator[Cleaned]:
+def clean_logs(paths: Sequence[Path], *, config: LogConfig, only_look: bool) -> Iterator[Cleaned]:
     """Compact logs.
 
     Args:
@@ -46,9 +44,7 @@ def clean_logs(
     """
     directories = partition_directories([path.absolute() for path in paths])
     for root in sorted({directory.parent for directory in directories}):
-        manager = LogManager(
-            LogManagerConfig(log_dirs=(str(root),), cleaner_enable=False), config or LogConfig()
-        )
+        manager = LogManager(LogManagerConfig(log_dirs=(str(root),), cleaner_enable=False), config)
         # The topics' settings are unknown here, so a gap in offsets is not cut off.
         manager.start(topic_settings=lambda _: {})
         try:

@@ -32,8 +32,6 @@ from zkbroker.protocol.messages.write_txn_markers import TxnMarker
 from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC, TransactionState
 from zkbroker.types import PartitionKey
 
-DEFAULT_OLDER_THAN_MS = 15 * 60_000
-"""The default of brokers' `transaction.max.timeout.ms`."""
 _MARKERS_VERSION = 0
 
 
@@ -98,19 +96,17 @@ def led_partitions(
     return led, without
 
 
-def find_open(
-    cluster: Cluster, partitions: Iterable[PartitionKey] | None = None
-) -> list[OpenTransaction]:
-    """Return the open transactions of partitions; by default of all with a leader.
+def find_open(cluster: Cluster, partitions: Collection[PartitionKey]) -> list[OpenTransaction]:
+    """Return the open transactions of partitions.
 
     Raises:
-        ZkbrokerError: a broker does not answer, or a named partition does not exist.
+        ZkbrokerError: a broker does not answer, or a partition does not exist.
     """
-    keys = led_partitions(cluster)[0] if partitions is None else list(partitions)
-    ends = resolve_or_end(cluster, dict.fromkeys(keys, LATEST_TIME))
-    stable = resolve_or_end(cluster, dict.fromkeys(keys, LATEST_TIME), read_committed=True)
+    latest = dict.fromkeys(partitions, LATEST_TIME)
+    ends = resolve_or_end(cluster, latest)
+    stable = resolve_or_end(cluster, latest, read_committed=True)
     found: list[OpenTransaction] = []
-    for key in sorted(keys):
+    for key in sorted(latest):
         if stable[key] < ends[key]:
             found += _open_in(cluster, key, stable[key], ends[key])
     return found
@@ -118,16 +114,16 @@ def find_open(
 
 def find_hanging(
     cluster: Cluster,
-    partitions: Collection[PartitionKey] | None = None,
+    partitions: Collection[PartitionKey],
     *,
-    older_than_ms: int = DEFAULT_OLDER_THAN_MS,
+    older_than_ms: int,
     now_ms: int | None = None,
 ) -> list[Judged]:
     """Return the transactions that are open for long, each with a verdict.
 
     Args:
         cluster: the brokers.
-        partitions: to read; all with a leader by default.
+        partitions: to read.
         older_than_ms: least age of the first batch, by its timestamp.
         now_ms: the time of day; the clock's by default.
 

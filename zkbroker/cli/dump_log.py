@@ -48,13 +48,7 @@ def command(
 
     The output is that of the DumpLogSegments tool of Kafka 2.3.
     """
-    from zkbroker.admin.dump_decoders import (
-        STRINGS,
-        decode_offsets,
-        decode_string,
-        named_decoder,
-        record_decoder,
-    )
+    from zkbroker.admin.dump_decoders import decode_offsets, named_decoder, record_decoder
     from zkbroker.admin.dump_log import DumpOptions, dump_log
 
     chosen = [*paths, *(Path(part.strip()) for part in (files or "").split(",") if part.strip())]
@@ -63,14 +57,14 @@ def command(
     for path in chosen:
         if not path.is_file():
             raise click.BadParameter(f"there is no file {path}", param_hint="--files")
-    decoder = STRINGS
-    if offsets_decoder:
-        decoder = decode_offsets
-    elif key_decoder_class or value_decoder_class:
-        decoder = record_decoder(
-            named_decoder(key_decoder_class) if key_decoder_class else decode_string,
-            named_decoder(value_decoder_class) if value_decoder_class else decode_string,
+    decoder = (
+        decode_offsets
+        if offsets_decoder
+        else record_decoder(
+            named_decoder(key_decoder_class or "string"),
+            named_decoder(value_decoder_class or "string"),
         )
+    )
     options = DumpOptions(
         print_data_log=print_data_log or offsets_decoder,
         deep_iteration=deep_iteration,

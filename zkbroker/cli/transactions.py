@@ -149,7 +149,7 @@ def describe_command(
 @click.option(
     "--older-than",
     callback=duration_ms,
-    default="15m",
+    default="15m",  # that of the brokers' transaction.max.timeout.ms
     metavar="DURATION",
     show_default=True,
     help="How long a transaction must be open, by the time of its first messages.",

@@ -64,7 +64,8 @@ def ongoing(pid, state=S.ONGOING, partitions=(0,), topic="t"):
 
 def test_open_transactions_are_read_after_last_stable_offset():
     log = Log(last_stable_offset=1).send().send(1, 2).send(2).send().mark(2).send(1).send(3)
-    (first, third) = find_open(StoredCluster({KEY: log, ("u", 0): Log(last_stable_offset=0)}))
+    stored = {KEY: log, ("u", 0): Log(last_stable_offset=0)}
+    (first, third) = find_open(StoredCluster(stored), list(stored))
     assert (first.producer_id, first.first_offset, first.last_offset) == (1, 1, 6)
     assert (third.producer_id, third.first_offset, third.last_offset) == (3, 7, 7)
     assert (first.partition, first.leader, first.since_ms) == (KEY, 1, 1000)
@@ -74,7 +75,7 @@ def test_log_without_open_transactions_is_not_fetched():
     log = Log().send(1).mark(1)
     log.last_stable_offset = log.end
     stored = StoredCluster({KEY: log})
-    assert find_open(stored) == []
+    assert find_open(stored, [KEY]) == []
     assert {each.api_key for each in stored.asked} == {ApiKey.LIST_OFFSETS}
 
 
