@@ -127,28 +127,13 @@ def _show_members(described: ConsumerGroupDescription, genuine: bool, json: bool
 def _show_partitions(cluster: Cluster, described: ConsumerGroupDescription) -> None:
     positions = locate(cluster, described.offsets, described.owners, ())
     owners = {key: each for each in described.members for key in each.partitions}
-    rows = []
-    for (topic, partition), each in sorted(
-        positions.items(), key=lambda item: (item[0] not in owners, item[0])
-    ):
-        owner = owners.get((topic, partition))
-        rows.append(
-            (
-                topic,
-                str(partition),
-                *(
-                    _NONE if value is None else str(value)
-                    for value in (each.offset, each.end, each.lag)
-                ),
-                *(
-                    (_NONE, _NONE, _NONE)
-                    if owner is None
-                    else (owner.member_id, owner.host, owner.client_id)
-                ),
-            )
-        )
+    rows: list[tuple[object, ...]] = []
+    for key, each in sorted(positions.items(), key=lambda item: (item[0] not in owners, item[0])):
+        owner = owners.get(key)
+        who = (None,) * 3 if owner is None else (owner.member_id, owner.host, owner.client_id)
+        rows.append((*key, each.offset, each.end, each.lag, *who))
     rows += [
-        (_NONE, _NONE, _NONE, _NONE, _NONE, each.member_id, each.host, each.client_id)
+        (*(None,) * 5, each.member_id, each.host, each.client_id)
         for each in described.members
         if not each.partitions
     ]
@@ -156,17 +141,15 @@ def _show_partitions(cluster: Cluster, described: ConsumerGroupDescription) -> N
         "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST",
         "CLIENT-ID",
     )  # fmt: skip
-    _print_aligned(titles, rows, (15, 10, 15, 15, 15, 15, 15))
+    cells = [[_NONE if cell is None else str(cell) for cell in row] for row in rows]
+    _print_aligned(titles, cells, (15, 10, 15, 15, 15, 15, 15))
 
 
 def _print_aligned(
     titles: Sequence[str], rows: Sequence[Sequence[str]], least: Sequence[int]
 ) -> None:
     """Print an empty line, then columns as wide as their longest cell, except the last."""
-    widths = [
-        max(width, *(len(row[index]) for row in rows), 0) if rows else width
-        for index, width in enumerate(least)
-    ]
+    widths = [max([width, *(len(row[at]) for row in rows)]) for at, width in enumerate(least)]
     say()
     for row in (titles, *rows):
         cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
