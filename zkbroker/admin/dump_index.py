@@ -15,7 +15,7 @@ import mmap
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import EntryInfo, crc32c, decode_entry, iter_entries
@@ -48,7 +48,7 @@ def dump_index(
     """
     base = int(path.stem)
     raw = path.read_bytes()
-    entries = _filled([_INDEX_ENTRY.unpack_from(raw, at) for at in range(0, len(raw) - 7, 8)], 0)
+    entries = _filled(_whole_entries(_INDEX_ENTRY, raw), 0)
     if not entries:
         yield f"{path} is empty."
         return
@@ -83,7 +83,7 @@ def dump_time_index(
     """
     base = int(path.stem)
     raw = path.read_bytes()
-    entries = _filled([_TIME_ENTRY.unpack_from(raw, at) for at in range(0, len(raw) - 11, 12)], 1)
+    entries = _filled(_whole_entries(_TIME_ENTRY, raw), 1)
     if sanity_only:
         bad = bool(entries) and entries[-1][1] < 0
         yield from _sanity(path, len(raw) % _TIME_ENTRY.size, bad, report)
@@ -164,13 +164,15 @@ def dump_snapshot(path: Path, report: Report) -> Iterator[str]:
 
 def dump_transaction_index(path: Path) -> Iterator[str]:
     """Dump an index of aborted transactions."""
-    raw = path.read_bytes()
-    whole = len(raw) - len(raw) % _TXN_ENTRY.size
-    for version, producer_id, first, last, stable in _TXN_ENTRY.iter_unpack(raw[:whole]):
+    for version, producer_id, first, last, stable in _whole_entries(_TXN_ENTRY, path.read_bytes()):
         yield (
             f"version: {version} producerId: {producer_id} firstOffset: {first} "
             f"lastOffset: {last} lastStableOffset: {stable}"
         )
+
+
+def _whole_entries(layout: struct.Struct, raw: bytes) -> list[tuple[Any, ...]]:
+    return list(layout.iter_unpack(raw[: len(raw) - len(raw) % layout.size]))
 
 
 def _filled(entries: list[tuple[int, int]], offset_at: int) -> list[tuple[int, int]]:

@@ -61,7 +61,7 @@ def delete_command(
         say("Executing records delete operation")
     with open_cluster(bootstrap, zookeeper) as cluster:
         outcomes = delete_records(cluster, starts)
-    failed = False
+    failed = any(each.error is not None for each in outcomes.values())
     if genuine_text:
         say("Records delete operation completed:")
     if as_json:
@@ -77,7 +77,6 @@ def delete_command(
             ]
         )
     for (topic, number), each in sorted(outcomes.items()):
-        failed = failed or each.error is not None
         if as_json:
             continue
         if genuine_text:
