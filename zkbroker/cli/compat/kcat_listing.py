@@ -123,7 +123,7 @@ def query_offsets(bootstrap: str, topics: list[str], *, as_json: bool) -> None:
     for text in topics:
         name, _, rest = text.partition(":")
         number, _, when = rest.partition(":")
-        if not name or not number.isdigit() or not when.removeprefix("-").isdigit():
+        if not name or not number.isdecimal() or not when.removeprefix("-").isdecimal():
             raise ConfigError(f"-t {text}: give TOPIC:PARTITION:TIMESTAMP with -Q")
         wanted[name, int(number)] = int(when)
     if not wanted:

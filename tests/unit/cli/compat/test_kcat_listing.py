@@ -39,5 +39,6 @@ def test_lost_connection_is_opened_again(cluster, capsys):
 def test_unknown_partition_or_form_is_refused(cluster):
     with pytest.raises(UnknownTopicOrPartition, match=r"t \[7\] does not exist"):
         query_offsets(cluster.addresses, ["t:7:-1"], as_json=False)
-    with pytest.raises(ConfigError, match="TOPIC:PARTITION:TIMESTAMP"):
-        query_offsets(cluster.addresses, ["t"], as_json=False)
+    for text in ("t", "t:\N{SUPERSCRIPT TWO}:5"):
+        with pytest.raises(ConfigError, match="TOPIC:PARTITION:TIMESTAMP"):
+            query_offsets(cluster.addresses, [text], as_json=False)
