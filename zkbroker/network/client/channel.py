@@ -77,6 +77,7 @@ class Channel:
             if self._writing:
                 return
             self._writing = True
+        interrupted: BaseException | None = None
         while True:
             with self._lock:
                 batch = list(self._outbox)
@@ -86,10 +87,15 @@ class Channel:
                     unused = not self._reading
                     break
                 self._in_flight.extend(entry for _, entry in batch if entry.expects_answer)
-            self._write(batch)
+            try:
+                self._write(batch)
+            except BaseException as error:  # noqa: BLE001 - raised below
+                interrupted = error
         if unused:
             self._transport.close()
         self._finish_all([entry for _, entry in batch])
+        if interrupted is not None:
+            raise interrupted
 
     def close(self, error: NetworkError) -> None:
         """Close the channel and finish every open entry with `error`; later calls do nothing."""
@@ -102,8 +108,9 @@ class Channel:
             if not self._writing:
                 entries += [entry for _, entry in self._outbox]
                 self._outbox.clear()
-        # Wakes the reader and a blocked writer, which closing alone does not.
-        self._transport.shut_down(socket.SHUT_RDWR)
+            # Wakes the reader and a blocked writer, which closing alone does not. Under the lock,
+            # so that neither of them has closed the socket before.
+            self._transport.shut_down(socket.SHUT_RDWR)
         self._finish_all(entries)
 
     def abandon_after_fork(self) -> None:
@@ -119,11 +126,14 @@ class Channel:
         silent = [entry for _, entry in batch if not entry.expects_answer]
         try:
             self._transport.send(parts)
-        except OSError as error:
+        except BaseException as error:
+            # Whatever the error, a frame may be cut: nothing can follow it.
             failure = NetworkError(f"connection to {self._peer} failed while sending: {error}")
             self.close(failure)
             self._finish_all(silent)
-            return
+            if isinstance(error, OSError):
+                return
+            raise
         for entry in silent:
             entry.finish(None, None)
 

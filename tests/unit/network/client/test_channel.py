@@ -2,6 +2,9 @@
 
 from types import SimpleNamespace
 
+import pytest
+
+from zkbroker.errors import NetworkError
 from zkbroker.network.client.channel import Channel
 
 
@@ -56,3 +59,31 @@ def test_socket_without_a_writer_is_closed_with_the_reading(runtime):
     transport.peer_closed.set()
     assert transport.closed.wait(10)
     assert "closed by the broker" in str(channel.error)
+
+
+def test_writer_that_is_interrupted_leaves_the_socket_to_be_closed(runtime):
+    class Interrupted(Transport):
+        def send(self, parts):
+            raise KeyboardInterrupt
+
+    transport, finished = Interrupted(runtime), []
+    channel = Channel(runtime, transport, "b:1", 1000)
+    with pytest.raises(KeyboardInterrupt):
+        channel.send([b"x"], request(finished))
+    transport.peer_closed.set()
+    assert transport.closed.wait(10)
+    with pytest.raises(NetworkError, match="failed while sending"):
+        channel.send([b"y"], request(finished))
+
+
+def test_socket_is_shut_down_before_the_reader_closes_it(runtime):
+    class Observed(Transport):
+        def shut_down(self, how):
+            self.peer_closed.set()
+            self.closed_before = self.closed.wait(0.2)
+
+    transport = Observed(runtime)
+    channel = Channel(runtime, transport, "b:1", 1000)
+    channel.close(NetworkError("no longer needed"))
+    assert transport.closed.wait(10)
+    assert not transport.closed_before
