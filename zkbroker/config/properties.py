@@ -2,8 +2,9 @@ r"""Java `.properties` files.
 
 The rules are those of `java.util.Properties.load`: `#` and `!` start a comment, `=`, `:` or white
 space ends a key, a backslash at the end of a line continues it, `\uXXXX` and the usual escapes are
-understood. Of two lines with one key the later wins. Files are read as UTF-8, and as ISO 8859-1,
-which Java takes them for, where they are not UTF-8.
+understood. Two escaped halves of a character are one; a half alone, which nothing could send, is
+refused. Of two lines with one key the later wins. Files are read as UTF-8, and as ISO 8859-1, which
+Java takes them for, where they are not UTF-8.
 
 Invariant: a file with a line that cannot be a setting is refused as a whole, with the number of the
 line; no part of a file that is not a property file takes effect.

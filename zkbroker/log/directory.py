@@ -199,11 +199,14 @@ class DataDirectory:
             read: returns them in this order, for every log in here; it must not wait for a log.
         """
         with self._writing:
-            self.recovery_points, starts, self.high_watermarks = read()
-            self.start_offsets = {tp: start for tp, start in starts.items() if start > 0}
-            self._try_to_write(names.RECOVERY_POINTS, self.recovery_points)
-            self._try_to_write(names.HIGH_WATERMARKS, self.high_watermarks)
-            self._try_to_write(names.START_OFFSETS, self.start_offsets)
+            points, starts, marks = read()
+            starts = {tp: start for tp, start in starts.items() if start > 0}
+            if self._try_to_write(names.RECOVERY_POINTS, points):
+                self.recovery_points = points
+            if self._try_to_write(names.HIGH_WATERMARKS, marks):
+                self.high_watermarks = marks
+            if self._try_to_write(names.START_OFFSETS, starts):
+                self.start_offsets = starts
 
     def save_high_watermarks(self, read: Callable[[], Offsets]) -> None:
         """Make the high watermarks stable if they changed, off the event loop.
@@ -223,8 +226,9 @@ class DataDirectory:
             StorageError: it could not be written.
         """
         with self._writing:
-            self.start_offsets[tp] = read()
-            self._write(names.START_OFFSETS, self.start_offsets)
+            starts = self.start_offsets | {tp: read()}
+            self._write(names.START_OFFSETS, starts)
+            self.start_offsets = starts
 
     def save_recovery_point(self, tp: TopicPartition, read: Callable[[], int]) -> None:
         """Make the recovery point of one log stable, off the event loop.
@@ -250,8 +254,9 @@ class DataDirectory:
             offset = read()
             if offset is not None:
                 kept = {each: at for each, at in self.cleaned.items() if each in keep}
-                self.cleaned = kept | {tp: offset}
-                self._try_to_write(names.CLEANED_OFFSETS, self.cleaned)
+                kept[tp] = offset
+                if self._try_to_write(names.CLEANED_OFFSETS, kept):
+                    self.cleaned = kept
 
     def lower_cleaned(self, tp: TopicPartition, offset: int) -> None:
         """Lower the end of a log's compacted part to an offset, off the event loop.

@@ -130,6 +130,22 @@ class SegmentList:
             self._retire(leaving)
         return count
 
+    def _kept_by(self, offset: int) -> int:
+        count = max(bisect.bisect_right(self._bases, offset), 1)
+        # A segment that would begin at the new end is only needed if it is the only one.
+        return count - 1 if count > 1 and self._bases[count - 1] == offset else count
+
+    def check_cut(self, offset: int) -> None:
+        """Look up where `truncate_to` cuts: an error shows before anything is removed.
+
+        Raises:
+            CorruptMessage: the log is damaged there.
+            OSError: the files cannot be opened or read.
+        """
+        segment = self.all[self._kept_by(offset) - 1]
+        with self._directory.open_files.opened(segment) as files:
+            segment.find(files, offset)
+
     def truncate_to(self, offset: int) -> int:
         """Cut off every entry that ends at or after an offset.
 
@@ -140,15 +156,9 @@ class SegmentList:
             CorruptMessage: the log is damaged there.
             OSError: the disk failed.
         """
-        count, created_ms = max(bisect.bisect_right(self._bases, offset), 1), self.active.created_ms
-        # A segment that would begin at the new end is only needed if it is the only one.
-        if count > 1 and self._bases[count - 1] == offset:
-            count -= 1
+        count, created_ms = self._kept_by(offset), self.active.created_ms
         leaving = self.all[count:]
         if leaving:
-            # Damage shows before anything is removed.
-            with self._directory.open_files.opened(self.all[count - 1]) as files:
-                self.all[count - 1].find(files, offset)
             self._set(self.all[:count])
             # The newest first, so that a crash leaves no gap.
             self._retire(leaving[::-1])

@@ -5,9 +5,10 @@ removed. Messages stop counting as stable or compacted before a truncation remov
 """
 
 import logging
+from contextlib import suppress
 from functools import partial
 
-from zkbroker.errors import OffsetOutOfRange
+from zkbroker.errors import OffsetOutOfRange, StorageError
 from zkbroker.log.parts import NO_EPOCH, LogParts
 from zkbroker.log.producers.loading import load_producers
 from zkbroker.log.producers.state import ProducerState, drop_snapshots
@@ -32,7 +33,10 @@ def advance_start(log: LogParts, offset: int) -> int:
             if moved:
                 log.log_start_offset = offset
                 offload(log.epochs.advance_start_to, offset)
-            if not moved and not log.segment_list.index_of(log.log_start_offset):
+            stored = directory.start_offsets.get(log.topic_partition, 0)
+            left = log.segment_list.index_of(log.log_start_offset)
+            # An earlier call may have moved the start without being able to store it.
+            if not moved and not left and stored >= log.log_start_offset:
                 return 0
         # Stable before the first file is removed: then a crash that brings some files back leaves
         # no gap.
@@ -95,6 +99,8 @@ def truncate(log: LogParts, offset: int) -> None:
         if offset <= log.log_start_offset:
             _restart(log, offset)
             return
+        with directory.storage():
+            log.segment_list.check_cut(offset)
         _forget_stable(log, offset)
         with directory.storage(half_done=True):
             end = log.log_end_offset = log.segment_list.truncate_to(offset)
@@ -129,7 +135,9 @@ def _restart(log: LogParts, offset: int) -> None:
         drop_snapshots(directory.fs, log.path, below=2**63)
         log.tracking.truncate_to(0, ProducerState())
         offload(directory.fs.fsync_dir, log.path)
-    directory.save_start_offset(log.topic_partition, lambda: log.log_start_offset)
+    with suppress(StorageError):
+        # The log is empty already: the next checkpoint of all logs has its start.
+        directory.save_start_offset(log.topic_partition, lambda: log.log_start_offset)
     log.require_online()
 
 

@@ -28,7 +28,7 @@ from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import FileSystem, TopicPartition
 from zkbroker.log.checkpoints import read_meta, read_offsets
 from zkbroker.log.durability import Durability
-from zkbroker.log.names import HIGH_WATERMARKS, RECOVERY_POINTS
+from zkbroker.log.names import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
 from zkbroker.log.upkeep import LogUpkeep
 from zkbroker.records import iter_entries
 
@@ -412,6 +412,87 @@ def test_high_watermarks_that_could_not_be_written_are_written_later(tmp_path):
         fs.left = None
         manager.checkpoint_high_watermarks()
         assert read_offsets(tmp_path / HIGH_WATERMARKS) == {TP: 2}
+
+
+def test_high_watermarks_that_a_full_checkpoint_could_not_write_are_written_later(tmp_path):
+    fs = ScarceFileSystem(written_ending=".tmp")
+    with started(tmp_path, fs=fs) as manager:
+        append(manager.get_or_create(TP), 3)
+        manager.use_high_watermarks(lambda: {TP: 2})
+        fs.left = 0
+        manager.upkeep.checkpoint()
+        fs.left = None
+        manager.checkpoint_high_watermarks()
+        assert read_offsets(tmp_path / HIGH_WATERMARKS) == {TP: 2}
+
+
+def test_partition_made_again_after_a_failed_checkpoint_begins_at_0(tmp_path):
+    fs = ScarceFileSystem(written_ending=".tmp")
+    manager = make_manager(tmp_path, fs=fs)
+    manager.start()
+    log = manager.get_or_create(TP)
+    append(log, 1, times=10)
+    log.flush()
+    log.advance_start_to(4)
+    manager.upkeep.checkpoint()
+    manager.delete(TP)
+    fs.left = 0
+    manager.upkeep.checkpoint()
+    fs.left = None
+    log = manager.get_or_create(TP, is_new=True)
+    append(log, 1, times=10)
+    log.flush()
+    manager.abandon()
+    with reopened_log(tmp_path) as log:
+        assert log.log_start_offset == 0
+
+
+def test_repeated_start_offset_is_stored_if_the_first_call_could_not_store_it(tmp_path):
+    fs = ScarceFileSystem(written_ending=f"{START_OFFSETS}.tmp")
+    with started_log(tmp_path, fs=fs) as log:
+        append(log, 1, times=10)
+        fs.left = 0
+        for _ in range(2):
+            with pytest.raises(StorageError, match="Too many open files"):
+                log.advance_start_to(4)
+        fs.left = None
+        log.advance_start_to(4)
+        assert read_offsets(tmp_path / START_OFFSETS) == {TP: 4}
+
+
+def test_emptied_log_begins_at_its_new_offset_without_its_checkpoint(tmp_path):
+    # An error would leave its replica with the high watermark of the log that is gone.
+    fs = ScarceFileSystem(written_ending=f"{START_OFFSETS}.tmp")
+    with started_log(tmp_path, fs=fs) as log:
+        append(log, 1, times=10)
+        fs.left = 0
+        log.truncate_fully_and_start_at(3)
+        assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOENT])
+def test_truncation_that_cannot_open_a_segment_changes_nothing(tmp_path, number):
+    class Unopened(UnsyncedFileSystem):
+        path = None
+
+        def open(self, path, flags):
+            if path == self.path:
+                raise OSError(number, "cannot be opened", str(path))
+            return super().open(path, flags)
+
+    fs = Unopened()
+    with started(tmp_path, fs=fs, segment_bytes=1500, manager={"open_segments": 1}) as manager:
+        log = manager.get_or_create(TP)
+        append(log, 1, times=40)
+        segments = len(log.segments)
+        assert segments > 3
+        log.directory.open_files.forget(log.segments[0])
+        fs.path = log.segments[0].path(".log")
+        with pytest.raises(StorageError, match="cannot be opened"):
+            log.truncate_to(5)
+        assert (len(log.segments), log.log_end_offset, manager.offline_dirs()) == (segments, 40, {})
+        fs.path = None
+        assert log.truncate_to(5) == 5
 
 
 @pytest.mark.parametrize("begun", ["load_producers", "drop_snapshots"])
