@@ -134,7 +134,7 @@ class ProgressBar:
 class ProgressLines:
     """Writes a line now and then, where the error stream is not a terminal.
 
-    A load that ends before the first line is due writes none.
+    A load that ends before the first line is due writes none. Its end is none: the summary follows.
 
     Args:
         say: writes a line.
@@ -161,7 +161,7 @@ class ProgressLines:
         """Take a report of the load."""
         self._pace.add(progress)
         now = self._clock()
-        if now < self._due:
+        if now < self._due or progress.stage == "done":
             return
         self._due = now + LINE_EVERY_S
         numbers = figures(progress, self._pace)

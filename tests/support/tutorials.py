@@ -31,7 +31,8 @@ _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _LOOKS = re.compile(r"python \S*znodes\.py|zkbroker (?:topics|groups) describe|tail ")
 _ISR = re.compile(r'(Isr: |"isr":\[)([\d, ]+)')
 _VARYING = re.compile(
-    r"(?m:^loading: .*\n)"  # every 10 seconds of a slow load
+    # Every 10 seconds of a slow load.
+    r"(?m:^(?:planning|starting Spark, which takes some seconds|loading|publishing)(?:: .*)?\n)"
     r"|\b1\d{12}\b"  # times
     r'|_epoch":\d+'
     r"| (?:crc|size|position|partitionLeaderEpoch): \d+"

@@ -65,6 +65,9 @@ def test_progress_lines_go_to_stderr(capsys):
     clock.now = LINE_EVERY_S
     shown.update(Progress(stage="start"))
     assert capsys.readouterr() == ("", "starting Spark, which takes some seconds\n")
+    clock.now *= 2
+    shown.update(Progress(stage="done"))
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
