@@ -36,7 +36,12 @@ def test_interrupted_measurement_publishes_no_more(monkeypatch):
     monkeypatch.setattr(producer, "Producer", SlowProducer)
     before = threading.active_count()
     options = ["-b", "127.0.0.1:1", "-t", "t", "--messages", "20000000"]
-    ran = CliRunner().invoke(cli, ["perf", "produce", *options])
+    # A shell starts background processes with the signal ignored.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        ran = CliRunner().invoke(cli, ["perf", "produce", *options])
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert ran.exit_code != 0
     assert wait_until(lambda: threading.active_count() == before, 5)
     assert SlowProducer.sent < 20_000_000
