@@ -5,7 +5,6 @@ removed. Messages stop counting as stable or compacted before a truncation remov
 """
 
 import logging
-from contextlib import suppress
 from functools import partial
 
 from zkbroker.errors import OffsetOutOfRange, StorageError
@@ -135,9 +134,11 @@ def _restart(log: LogParts, offset: int) -> None:
         drop_snapshots(directory.fs, log.path, below=2**63)
         log.tracking.truncate_to(0, ProducerState())
         offload(directory.fs.fsync_dir, log.path)
-    with suppress(StorageError):
-        # The log is empty already: the next checkpoint of all logs has its start.
+    try:
         directory.save_start_offset(log.topic_partition, lambda: log.log_start_offset)
+    except StorageError as error:
+        # The log is empty already: the next checkpoint of all logs has its start.
+        logger.warning("start not stored partition=%s reason=%s", log.topic_partition, error)
     log.require_online()
 
 

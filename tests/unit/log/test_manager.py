@@ -402,25 +402,17 @@ def test_partition_is_not_made_again_before_its_checkpoints_forget_it(tmp_path):
         assert TP not in read_offsets(tmp_path / RECOVERY_POINTS)
 
 
-def test_high_watermarks_that_could_not_be_written_are_written_later(tmp_path):
+@pytest.mark.parametrize("full", [False, True])
+def test_high_watermarks_that_could_not_be_written_are_written_later(tmp_path, full):
     fs = ScarceFileSystem(written_ending=".tmp")
     with started(tmp_path, fs=fs) as manager:
         append(manager.get_or_create(TP), 3)
         manager.use_high_watermarks(lambda: {TP: 2})
         fs.left = 0
-        manager.checkpoint_high_watermarks()
-        fs.left = None
-        manager.checkpoint_high_watermarks()
-        assert read_offsets(tmp_path / HIGH_WATERMARKS) == {TP: 2}
-
-
-def test_high_watermarks_that_a_full_checkpoint_could_not_write_are_written_later(tmp_path):
-    fs = ScarceFileSystem(written_ending=".tmp")
-    with started(tmp_path, fs=fs) as manager:
-        append(manager.get_or_create(TP), 3)
-        manager.use_high_watermarks(lambda: {TP: 2})
-        fs.left = 0
-        manager.upkeep.checkpoint()
+        if full:
+            manager.upkeep.checkpoint()
+        else:
+            manager.checkpoint_high_watermarks()
         fs.left = None
         manager.checkpoint_high_watermarks()
         assert read_offsets(tmp_path / HIGH_WATERMARKS) == {TP: 2}
