@@ -137,9 +137,10 @@ class MirrorTransactions:
             held = None
         if held is None:
             # Fence all assigned partitions first: an open transaction of a dead member in one of
-            # them would delay reading the positions.
-            for other in {key, *self._source().positions()}:
-                self._take_id(other)
+            # them would delay reading the positions. The chunk's own comes first, so that its loss
+            # while the others wait for the target is seen below.
+            for each in dict.fromkeys((key, *self._source().positions())):
+                self._take_id(each)
             with self._lock:
                 held = self._held.get(key)
             if held is None:

@@ -217,8 +217,7 @@ def test_transaction_errors_are_repeated_and_refusals_are_not(error, again):
 
 def test_partition_given_away_while_ids_are_initialized_is_lost():
     setup, source = TransactionSetup(), partition()
-    # Enough others that one of them almost surely comes after the partition.
-    setup.held = {(f"other-{number}", 0): 0 for number in range(30)}
+    setup.held = {("before", 0): 0, KEY: 0, ("u", 0): 0}
     make_producer = setup._producer
 
     def made(key):
