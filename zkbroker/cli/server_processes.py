@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from zkbroker.cluster.python_child import python_command, python_environment
+from zkbroker.errors import ClientError
 from zkbroker.private_files import make_private_directory, open_private, write_private
 
 OUTPUT = "kafkaServer.out"
@@ -65,17 +66,29 @@ def stop_all() -> list[int]:
 
     Returns:
         Their process ids; files of processes that are gone are removed.
+
+    Raises:
+        ClientError: some belong to another user; the others were asked.
     """
-    stopped = []
+    stopped, refused = [], []
     for path in sorted(directory().glob(f"{_PREFIX}*{_SUFFIX}")):
         number = path.name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
         text = path.read_text(encoding="utf-8", errors="replace")
         if not number.isdecimal() or not text or _started(int(number)) != text:
             path.unlink(missing_ok=True)
             continue
-        with contextlib.suppress(ProcessLookupError):
+        try:
             os.kill(int(number), signal.SIGTERM)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            refused.append(number)
+        else:
             stopped.append(int(number))
+    if refused:
+        raise ClientError(
+            f"brokers of another user were not stopped: {', '.join(refused)}; stop them as that user"
+        )
     return stopped
 
 

@@ -5,12 +5,14 @@ deleted 15 minutes after they were written, whichever broker wrote them, as genu
 failed deletion is repeated after the next change.
 """
 
-import contextlib
+import logging
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry.optional_nodes import children
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
+
+logger = logging.getLogger(__name__)
 
 KEPT_MS = 15 * 60 * 1000
 
@@ -52,6 +54,9 @@ class Notices:
         oldest_ms = self._session.runtime.now_ms() - KEPT_MS
         for path, written_ms in list(self._written_ms.items()):
             if written_ms < oldest_ms:
-                with contextlib.suppress(RegistryError):
+                try:
                     self._session.delete(path, missing_ok=True)
+                except RegistryError as error:
+                    logger.warning("old notice not deleted path=%s error=%s", path, error)
+                else:
                     del self._written_ms[path]

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from zkbroker.cli import server_processes
+from zkbroker.errors import ClientError
 
 
 @pytest.fixture
@@ -22,6 +23,18 @@ def test_noted_process_is_stopped_while_it_runs(sent):
         assert server_processes.stop_all() == [os.getpid()]
     assert server_processes.stop_all() == []
     assert sent == [(os.getpid(), signal.SIGTERM)]
+
+
+def test_broker_of_another_user_is_named(sent, monkeypatch):
+    def refuse(pid, number):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "kill", refuse)
+    with (
+        server_processes.noted(),
+        pytest.raises(ClientError, match=f"not stopped: {os.getpid()}; stop them as that user"),
+    ):
+        server_processes.stop_all()
 
 
 @pytest.mark.parametrize("name", ["kafkaServer-{}.pid", "kafkaServer-x.pid"])

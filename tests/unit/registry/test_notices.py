@@ -74,3 +74,19 @@ def test_failed_purge_is_repeated(session, notices):
     session.delete = delete
     notices.purge()
     assert session.exists(paths[0]) is None
+
+
+def test_failed_deletion_is_logged_and_repeated(session, notices, monkeypatch, caplog):
+    monkeypatch.setattr(type(session.runtime), "now_ms", lambda self: KEPT_MS + 1)
+    path = write(session, b"1")
+    notices.read_new(threading.Event())
+    with monkeypatch.context() as patch:
+
+        def fail(*arguments, **options):
+            raise ConnectionLost("no answer")
+
+        patch.setattr(session, "delete", fail)
+        notices.purge()
+    assert "old notice not deleted" in caplog.text
+    notices.purge()
+    assert session.exists(path) is None

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from zkbroker.config.log import LogManagerConfig
 from zkbroker.errors import ConfigError, StorageError
@@ -76,7 +77,8 @@ class LogCleaner:
         self._settings = _pass_settings(config)
         self._lock = runtime.lock()
         self._busy: set[TopicPartition] = set()
-        self._uncleanable: dict[Log, str] = {}
+        # A deleted log leaves by itself.
+        self._uncleanable: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         self._stopping = runtime.event()
         self._tasks: dict[int, Task] = {}
         self.metrics = CleanerMetrics()

@@ -1,5 +1,7 @@
+import gc
 import os
 import random
+import weakref
 
 import pytest
 
@@ -17,7 +19,7 @@ from tests.support.logs import (
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import TopicPartition
-from zkbroker.log.cleaner import CleaningAborted, OffsetMap, clean, cleanable_part, dry_run
+from zkbroker.log.cleaner import CleaningAborted, OffsetMap, clean, cleanable_part, cleaner, dry_run
 from zkbroker.log.cleaner.cleaning import PassSettings
 from zkbroker.log.cleaner.throttle import Throttle
 from zkbroker.log.replacing import replace_segments
@@ -199,6 +201,20 @@ def test_damaged_log_is_uncleanable_and_others_are_cleaned(opened):
     assert len(read_all(log)) == 1
     assert opened.manager.cleaner.metrics.passes == 1
     flip_bit(path, -1)
+
+
+def test_deleted_uncleanable_log_is_forgotten(opened, monkeypatch):
+    # A captured error would keep the log.
+    monkeypatch.setattr(cleaner.logger, "disabled", True)
+    flip_bit(opened.log.segments[0].path(".log"), -1)
+    while opened.manager.cleaner.clean_one():
+        pass
+    assert opened.manager.cleaner.uncleanable()
+    opened.manager.delete(TP)
+    log = weakref.ref(opened.log)
+    opened.log = None
+    gc.collect()
+    assert log() is None
 
 
 @pytest.mark.parametrize("left", range(6))
