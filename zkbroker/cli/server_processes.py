@@ -87,7 +87,7 @@ def stop_all() -> list[int]:
             stopped.append(int(number))
     if refused:
         raise ClientError(
-            f"brokers of another user were not stopped: {', '.join(refused)}; stop them as that user"
+            f"brokers of another user still run: {', '.join(refused)}; stop them as that user"
         )
     return stopped
 

@@ -32,7 +32,7 @@ def test_broker_of_another_user_is_named(sent, monkeypatch):
     monkeypatch.setattr(os, "kill", refuse)
     with (
         server_processes.noted(),
-        pytest.raises(ClientError, match=f"not stopped: {os.getpid()}; stop them as that user"),
+        pytest.raises(ClientError, match=f"still run: {os.getpid()}; stop them as that user"),
     ):
         server_processes.stop_all()
 
