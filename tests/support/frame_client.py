@@ -20,10 +20,10 @@ def connect(address: tuple[str, int], source: str = "") -> Any:
 
 def receive(connection: Any, count: int) -> bytes:
     """Return the next bytes; fewer at the end of the stream."""
-    data = b""
+    data = bytearray()
     while len(data) < count and (chunk := connection.recv(count - len(data))):
         data += chunk
-    return data
+    return bytes(data)
 
 
 def ask(connection: Any, body: bytes) -> bytes:

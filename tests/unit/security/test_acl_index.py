@@ -211,18 +211,18 @@ def test_allows_some_without_any_acls():
     assert not some(index((Pattern(TOPIC, "*"), deny(operation=ALL)), allow_if_none=True))
 
 
-def test_100000_prefixes_are_looked_up_by_length():
+def test_prefixes_are_looked_up_by_length():
     made = AclIndex()
     made.replace(
         {
             Pattern(TOPIC, f"team-{number:06d}-", PREFIXED): (allow(f"User:u{number}", WRITE),)
-            for number in range(100_000)
+            for number in range(5_000)
         }
     )
-    assert len(made) == 100_000
+    assert len(made) == 5_000
     assert allows(made, "team-004711-orders", WRITE, principal="User:u4711")
     assert not allows(made, "team-004711-orders", WRITE, principal="User:u4712")
-    assert some(made, "User:u99999")
+    assert some(made, "User:u4999")
     assert list(made._lengths[TOPIC]) == [12]
     made.replace({})
     assert len(made) == 0

@@ -52,7 +52,7 @@ def test_changed_limits_apply_at_once():
 
 
 def test_server_closes_refused_connections(serve, servers):
-    address = serve()
+    address = serve(clock=Clock(100.0))
     (server,) = servers
     server.rates.limits = CreationLimits(addresses={"127.0.0.1": 2.0})
     sockets = [connect(address) for _ in range(3)]
