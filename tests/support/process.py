@@ -43,6 +43,12 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def open_files(directory: Path) -> list[str]:
+    """Files below a directory that this process has open, once for each descriptor."""
+    found = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
+    return sorted(each for each in found if each.startswith(f"{directory}/"))
+
+
 def wait_until(condition, timeout_s: float = 120, interval_s: float = 0.05) -> bool:
     """Poll a condition that nothing announces; False when it never came true."""
     deadline = time.monotonic() + timeout_s

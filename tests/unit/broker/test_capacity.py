@@ -1,8 +1,7 @@
-import os
-
 import pytest
 
 from tests.support.logs import TP, message_set, started
+from tests.support.process import open_files
 from zkbroker.broker.capacity import OF_A_PARTITION, PartitionCapacity
 from zkbroker.errors import ErrorCode, ProtocolError
 
@@ -27,7 +26,6 @@ def test_capacity_is_checked_per_broker_with_new_partitions():
 
 def test_partition_opens_as_many_files_as_counted(tmp_path):
     with started(tmp_path) as manager:
-        before = len(os.listdir("/proc/self/fd"))
         log = manager.get_or_create(TP)
         for number in range(200):
             written_at = 1_700_000_000_000 + number
@@ -35,4 +33,4 @@ def test_partition_opens_as_many_files_as_counted(tmp_path):
         for offset in (0, 50, 150):
             log.read_bytes(offset, 100, end=200)
             assert log.offset_for_timestamp(1_700_000_000_000 + offset, 200) is not None
-        assert len(os.listdir("/proc/self/fd")) - before == OF_A_PARTITION
+        assert len(open_files(log.path)) == OF_A_PARTITION

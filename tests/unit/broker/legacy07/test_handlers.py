@@ -1,11 +1,11 @@
 """Handlers of the 0.7 listener, beside the recordings: failing disks and chosen partitions."""
 
 import errno
-import os
 import time
 
 import pytest
 
+from tests.support.process import open_files
 from zkbroker.broker.legacy07.handlers import Handlers07
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.errors import StorageError
@@ -96,16 +96,16 @@ def test_failed_open_closes_the_files_of_other_fetches(logs, fs, tmp_path):
     for topic in ("a", "b"):
         for _ in range(2):
             send(logs, Produce07(topic, 0, ONE))
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files(tmp_path)
     fs.broken = "b-0"
     fetches = MultiFetch07((Fetch07("a", 0, 0, 100), Fetch07("b", 0, 0, 100)))
     with pytest.raises(StorageError, match="Too many open files"):
         send(logs, fetches)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files(tmp_path) == before
     fs.broken = None
     parts = send(logs, fetches)
     assert [len(part) for part in parts] == [6, 6, 15, 6, 15]
     for part in parts:
         if not isinstance(part, bytes):
             part.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files(tmp_path) == before

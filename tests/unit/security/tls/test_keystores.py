@@ -114,7 +114,7 @@ def test_pkcs12_without_cryptography_names_the_extra(tmp_path, monkeypatch):
 def test_suggested_keytool_command_works(tmp_path):
     store = tmp_path / "store.jks"
     made = ["keytool", "-genkeypair", "-keystore", str(store), "-storetype", "JKS", "-alias", "b"]
-    made += ["-keyalg", "RSA", "-dname", "CN=b", "-storepass", "secret", "-keypass", "secret"]
+    made += ["-keyalg", "EC", "-dname", "CN=b", "-storepass", "secret", "-keypass", "secret"]
     subprocess.run(made, check=True, capture_output=True)
     with pytest.raises(ConfigError) as refused:
         key_of(keystore_location=str(store))
