@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.config.test_legacy07 import GENUINE as OF_0_7
 from zkbroker.config.broker import BrokerConfig, refuse_unknown
 from zkbroker.config.broker_keys import DEFAULTS, SHOWN, UNUSED, is_secret, shown_as_given
 from zkbroker.errors import ConfigError
@@ -82,6 +83,18 @@ SINCE_2_1 = {
     "ssl.principal.mapping.rules",
 }
 
+OF_0_8 = [
+    *("allow.everyone.if.no.acl.found", "controller.message.queue.size"),
+    *("kafka.csv.metrics.reporter.enabled", "kafka.metrics.reporters"),
+    *("replica.lag.max.messages", "super.users"),
+]
+
+# At least one of these is valid for each key.
+VALUES = """
+1 4096 8388608 true false PLAINTEXT://:9092 a:1 gzip delete CreateTime 0.10.2 2.1-IV2 PLAINTEXT
+A:SSL
+"""
+
 # Defaults of genuine brokers that differ here, with the reasons.
 OTHER_DEFAULTS = {
     "group.max.session.timeout.ms": "300000",  # 2.3 has ours
@@ -128,6 +141,24 @@ def test_default_is_shown_under_its_key(key):
 def test_defaults_that_differ_from_genuine_brokers():
     for key, value in OTHER_DEFAULTS.items():
         assert SHOWN[key].default not in (value, None)
+
+
+def test_no_key_of_any_generation_is_unknown():
+    """An unknown key is warned about before its value is parsed."""
+    unknown = []
+    for key in [*OF_0_7, *OF_0_8, *GENUINE]:
+        for value in VALUES.split():
+            warnings = []
+            given = {"zookeeper.connect": "z", key: value}
+            try:
+                BrokerConfig.from_properties(given, warn=warnings.append)
+            except ConfigError:
+                continue
+            unknown += [warning for warning in warnings if "unknown" in warning]
+            break
+        else:
+            pytest.fail(f"no value was taken for {key}")
+    assert unknown == []
 
 
 def test_keys_without_effect_are_known():
