@@ -41,14 +41,6 @@ def test_super_users_pass_despite_denials(authorizer):
     assert not reads(authorizer, ALICE)
 
 
-def test_loaded_acls_apply(authorizer):
-    allowed = Acl("User:alice", Permission.ALLOW, Operation.READ)
-    authorizer.take_all({Pattern(*ORDERS): (allowed,)})
-    assert reads(authorizer, ALICE)
-    authorizer.take_all({})
-    assert not reads(authorizer, ALICE)
-
-
 def test_previous_acls_apply_while_new_ones_load(authorizer):
     denied = Acl("User:*", Permission.DENY, Operation.READ)
     allowed = Acl("User:alice", Permission.ALLOW, Operation.READ)
@@ -75,3 +67,5 @@ def test_super_users_are_parsed():
     for bad in ("alice", "User:a;b", "User:"):
         with pytest.raises(ConfigError, match=r"super\.users=.*has no type"):
             parse_super_users(bad)
+    with pytest.raises(ConfigError, match="not by commas: set super.users=User:a;User:b$"):
+        parse_super_users("User:a,User:b")
