@@ -34,20 +34,6 @@ def config(warnings=None, **more):
     return BrokerConfig.from_properties(properties, warn=report)
 
 
-def test_defaults_of_0_7_2():
-    own = config().legacy07
-    assert (own.num_partitions, own.max_message_bytes, own.max_topic_length) == (1, 1_000_000, 255)
-    assert (own.flush_messages, own.flush_check_ms, own.cleanup_ms) == (500, 3000, 600_000)
-    assert own.of_log("t") == Log07Settings(
-        file_bytes=1024**3,
-        roll_ms=168 * HOUR_MS,
-        retention_ms=168 * HOUR_MS,
-        retention_bytes=-1,
-        flush_messages=500,
-        flush_ms=3000,
-    )
-
-
 def test_topic_maps_override_settings():
     own = config(
         log_file_size="100",

@@ -7,22 +7,6 @@ from zkbroker.errors import ConfigError
 HOUR = 3_600_000
 
 
-def test_defaults_of_genuine_brokers():
-    config = LogConfig()
-    assert config.segment_bytes == 1024**3
-    assert config.index_interval_bytes == 4096
-    assert config.index_max_bytes == 10 * 1024**2
-    assert config.roll_ms == config.retention_ms == 168 * HOUR
-    assert config.retention_bytes == -1
-    assert config.flush_messages == config.flush_ms == 2**63 - 1
-    assert config.max_message_bytes == 1_000_012
-    assert config.file_delete_delay_ms == 60_000
-    assert (config.timestamp_type, config.pinned_magic) == ("CreateTime", None)
-    manager = LogManagerConfig()
-    assert manager.log_dirs == ("/tmp/kafka-logs",)
-    assert (manager.retention_check_ms, manager.recovery_checkpoint_ms) == (300_000, 60_000)
-
-
 @pytest.mark.parametrize(
     ("properties", "name", "value"),
     [

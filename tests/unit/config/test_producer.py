@@ -137,20 +137,6 @@ def test_java_file_gives_batch_size_in_bytes():
     assert config.compression_codec == "lz4"
 
 
-def test_defaults_of_0_8_except_documented_ones():
-    config = load("metadata.broker.list=b:1")
-    assert config.producer_type == "sync"
-    assert (config.linger_ms, config.queue_max_messages) == (5000, 10000)
-    assert (config.batch_full_messages, config.batch_limit_messages) == (200, 2**31 - 1)
-    assert config.enqueue_timeout_ms == -1
-    assert (config.retries, config.retry_backoff_ms) == (3, 100)
-    assert config.request_timeout_ms == 10_000
-    assert config.compression_codec == "none"
-    assert config.send_buffer_bytes == 102_400
-    assert config.metadata_max_age_ms == 600_000
-    assert config.required_acks == 1
-
-
 def test_idempotence_has_unlimited_retries_by_default():
     assert load("broker.list=b:1\nenable.idempotence=true").retries == 2**31 - 1
     assert load("broker.list=b:1\nenable.idempotence=true\nretries=4").retries == 4

@@ -25,15 +25,10 @@ def test_all_clients_have_security_settings(config, given):
     found = config.from_properties(given | SSL, warn=warnings.append)
     assert found.security.protocol == "SSL"
     assert found.security.tls.truststore_location == "/ca.pem"
-    assert config.from_properties(given).security == NO_SECURITY
-    assert warnings == []
-
-
-@pytest.mark.parametrize(("config", "given"), CLIENTS)
-def test_plaintext_is_default(config, given):
-    warnings: list[str] = []
-    found = config.from_properties(given | {"security.protocol": "PLAINTEXT"}, warn=warnings.append)
-    assert found == config.from_properties(given)
+    plain = config.from_properties(given)
+    assert plain.security == NO_SECURITY
+    named = given | {"security.protocol": "PLAINTEXT"}
+    assert config.from_properties(named, warn=warnings.append) == plain
     assert warnings == []
 
 
