@@ -135,6 +135,7 @@ TOGETHER = {
     "zkbroker/log/cleaner/throttle.py": "log/cleaner/test_cleaner.py",
     "zkbroker/log/cleaner/unpacking.py": "log/cleaner/test_cleaner.py",
     "zkbroker/consumer/fetching/fetch_loop.py": "consumer/fetching/test_fetchers.py",
+    "zkbroker/security/sasl/mechanism.py": "security/sasl/test_scram_server.py",
     "zkbroker/log/lock.py": "log/test_manager.py",
     "zkbroker/log/names.py": "log/test_manager.py",
     "zkbroker/log/producers/loading.py": "log/test_producer_state.py",

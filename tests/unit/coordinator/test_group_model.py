@@ -7,6 +7,9 @@ from that; it knows nothing of deadlines kept, replies held or the order of tran
 import random
 from dataclasses import dataclass, field
 
+import pytest
+
+from tests.support import soak
 from tests.support.group_driver import GroupDriver
 from zkbroker.coordinator.groups.election import elect
 from zkbroker.coordinator.groups.group import GroupState
@@ -297,11 +300,21 @@ class Comparison:
             self.check()
 
 
-def test_group_matches_model_over_random_steps():
-    steps, ended = 10_000, set()
-    for seed in range(10):
+def compare(seeds, steps):
+    ended = set()
+    for seed in seeds:
         comparison = Comparison(seed)
         comparison.run(steps)
         assert comparison.seen["rebalanced"] > steps // 100, comparison.seen
         ended.add(comparison.model.state)
     assert len(ended) > 2  # the histories did not all run into the same corner
+
+
+def test_group_matches_model_over_random_steps():
+    compare(range(10), 2_500)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_group_matches_model_for_long():
+    compare(range(soak.SEED, soak.SEED + 10), soak.part_of(100_000))
