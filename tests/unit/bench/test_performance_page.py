@@ -16,15 +16,11 @@ OTHER = Comparison("fetch", "MB/s", "a bare loop", [1], [2])
 LEVEL = Growth("produce", "µs", "partitions", [(1, 30.0), (1000, 33.0)])
 
 
-def made(results, docs):
-    command = [sys.executable, str(SCRIPT), str(results), "--docs", str(docs)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 def test_page_names_the_slower_figures(tmp_path):
     pytest.importorskip("matplotlib")
     Found("broker", [FASTER, SLOWER, OTHER], [LEVEL]).save(tmp_path)
-    assert made(tmp_path, tmp_path).returncode == 0
+    command = [sys.executable, str(SCRIPT), str(tmp_path), "--docs", str(tmp_path)]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
     page = (tmp_path / "performance.md").read_text()
     assert "| produce | MB/s | 20 | 10 | 2.00 (1.00 to 3.00) | more |" in page
     assert "| round trip | ms | 3 | 2 | 1.50 (1.50 to 1.50) | less |" in page
@@ -32,14 +28,6 @@ def test_page_names_the_slower_figures(tmp_path):
     assert "no figure is better than with a bare loop: " in page
     assert "1.1 times the cost for 1,000 times as much" in page
     assert len(list((tmp_path / "images").glob("performance-broker*.svg"))) == 3
-
-
-def test_invalid_result_file_is_refused(tmp_path):
-    pytest.importorskip("matplotlib")
-    (tmp_path / "broker.json").write_text("[]")
-    done = made(tmp_path, tmp_path)
-    assert done.returncode != 0
-    assert "broker.json is not a result of a benchmark" in done.stderr
 
 
 def test_every_section_of_the_page_has_a_benchmark():

@@ -14,6 +14,7 @@ from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHand
 from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import TopicPartition
+from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -121,12 +122,12 @@ def test_many_markers_let_other_tasks_run_and_wait_once_per_partition(led, monke
         watch(self, operation, offset)
 
     monkeypatch.setattr(Waiters, "watch_high_watermark", note)
-    markers = [TxnMarker(each, 0, False, marker(KEYS[0]).topics, 0) for each in range(100)]
+    markers = [TxnMarker(each, 0, False, marker(KEYS[0]).topics, 0) for each in range(SHORT)]
     codes, _ = write(led, *markers)
     other.kill()
-    assert codes == [{KEYS[0]: E.REQUEST_TIMED_OUT}] * 100
-    assert watched == [99]
-    assert {1, 50, 99} <= set(turns)  # it ran between two appends
+    assert codes == [{KEYS[0]: E.REQUEST_TIMED_OUT}] * SHORT
+    assert watched == [SHORT - 1]
+    assert {1, SHORT // 2, SHORT - 1} <= set(turns)  # it ran between two appends
 
 
 def test_marker_of_an_ended_leadership_is_not_acknowledged_by_a_later_one(led, monkeypatch):

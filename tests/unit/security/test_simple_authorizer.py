@@ -67,5 +67,5 @@ def test_super_users_are_parsed():
     for bad in ("alice", "User:a;b", "User:"):
         with pytest.raises(ConfigError, match=r"super\.users=.*has no type"):
             parse_super_users(bad)
-    with pytest.raises(ConfigError, match="not by commas: set super.users=User:a;User:b$"):
+    with pytest.raises(ConfigError, match=r"not by commas: set super\.users=User:a;User:b$"):
         parse_super_users("User:a,User:b")

@@ -112,16 +112,6 @@ def test_all_requests_for_group_of_other_broker_are_refused():
     assert c.delete("g") is ErrorCode.NOT_COORDINATOR
 
 
-def test_led_partition_counts_as_loading_until_hosted():
-    setup = CoordinatorSetup()
-    setup.assigned = {key_partition("g", 4)}
-    assert setup.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    setup.host()
-    assert setup.commit() is NONE
-    setup.coordinator.release(key_partition("g", 4))
-    assert setup.commit() is ErrorCode.NOT_COORDINATOR
-
-
 def test_requests_waiting_for_replicas_are_parked():
     setup = CoordinatorSetup(logs={number: ParkingLog() for number in range(4)}).host()
     park, offsets = Park(), {("t", 0): OffsetValue(1, metadata="", commit_timestamp_ms=1)}
@@ -151,6 +141,8 @@ def test_leader_sync_is_answered_after_store():
 
 def test_loading_partition_answers_load_in_progress():
     setup = CoordinatorSetup()
+    setup.assigned = {key_partition("g", 4)}
+    assert setup.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     setup.coordinator.host(key_partition("g", 4), MemoryLog())
     assert setup.join()[0].error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert setup.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -224,22 +216,18 @@ def test_sessions_ignore_wall_clock_jumps():
     assert setup.coordinator.heartbeat("g", joined.member_id, 1) is NONE
 
 
-def test_release_answers_waiting_requests_and_forgets_groups():
+@pytest.mark.parametrize("closed", [False, True])
+def test_end_of_coordination_answers_waiting_requests(closed):
     setup = CoordinatorSetup().host()
     joined = setup.stable()
     waiting = setup.join()
     assert waiting == []
-    setup.coordinator.release(key_partition("g", 4))
+    if closed:
+        setup.coordinator.close()
+    else:
+        setup.coordinator.release(key_partition("g", 4))
     assert waiting[0].error is ErrorCode.NOT_COORDINATOR
     assert setup.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.NOT_COORDINATOR
-
-
-def test_close_answers_waiting_requests():
-    setup = CoordinatorSetup().host()
-    setup.stable()
-    waiting = setup.join()
-    setup.coordinator.close()
-    assert waiting[0].error is ErrorCode.NOT_COORDINATOR
 
 
 def test_groups_are_described_and_listed():
@@ -345,17 +333,6 @@ def test_empty_commit_creates_no_group():
     setup = CoordinatorSetup().host()
     assert setup.coordinator.commit("g", "", -1, {}) is NONE
     assert setup.coordinator.list_groups()[1] == []
-
-
-def test_unreadable_partition_stays_loading(caplog):
-    setup = CoordinatorSetup().host()
-    setup.commit()
-    log = setup.logs[key_partition("g", 4)]
-    base, last, entry = log.segments[0][0]
-    log.segments[0][0] = (base, last, entry[:-1] + bytes([entry[-1] ^ 1]))
-    again = CoordinatorSetup(setup.logs).host()
-    assert again.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert "loading failed topic=__consumer_offsets" in caplog.text
 
 
 def test_deadline_task_sleeps_until_next_deadline():

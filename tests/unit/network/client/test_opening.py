@@ -45,6 +45,13 @@ def test_default_transport_is_plaintext(runtime):
         assert echoed(transport, b"hello") == b"hello"
 
 
+def test_refused_connect_error_names_the_address(runtime):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    with pytest.raises(NetworkError, match=f"cannot connect to 127.0.0.1:{port}"):
+        open_transport(runtime, "127.0.0.1", port, TIMEOUT_S)
+
+
 @pytest.mark.parametrize("newest", [True, False])
 def test_tls_transport_is_opened_by_the_settings(runtime, tmp_path, trusting, newest):
     context = server_context(AUTHORITY.issue("broker").pem(tmp_path), newest=newest)

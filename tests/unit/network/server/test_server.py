@@ -478,13 +478,6 @@ def test_listens_on_ipv6(serve, host):
         assert ask(connection, b"six") == b"six"
 
 
-def test_port_in_use_is_an_error(serve):
-    host, port = serve()
-    server = Server([Listener("PLAINTEXT", host, port)], Limits())
-    with pytest.raises(OSError):
-        server.listen()
-
-
 def test_connection_failing_in_accept_does_not_end_the_listener(servers):
     server = Server([Listener("PLAINTEXT", "127.0.0.1", 0)], Limits())
     server.listen()
