@@ -54,10 +54,10 @@ def catch_up(partition):
 @pytest.mark.parametrize("acks", [1, -1])
 def test_slow_flush_times_out_with_error_7(acks):
     partitions = leading(make=SlowLog, flush_messages=1)
-    (answer,) = produce(partitions, acks=acks)
+    (answer,) = produce(partitions, acks=acks, timeout_ms=60_000)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     (waited,) = partitions["t", 0].log.flush_waits
-    assert 1.4 < waited <= 1.5
+    assert 30 < waited <= 60
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, 6), (4, 56)])
