@@ -145,10 +145,22 @@ class CoordinatorSetup:
 
 
 @pytest.fixture
-def setup():
-    made = CoordinatorSetup()
-    yield made.lead()
-    made.coordinator.close()
+def make():
+    """Make a `CoordinatorSetup`; it is closed after the test."""
+    made = []
+
+    def new(**settings):
+        made.append(CoordinatorSetup(**settings))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.coordinator.close()
+
+
+@pytest.fixture
+def setup(make):
+    return make().lead()
 
 
 def test_committed_transaction_gets_markers_on_every_leader(setup):
@@ -177,8 +189,8 @@ def test_records_match_genuine_brokers(setup):
     ]
 
 
-def test_invalid_requests_are_refused_before_lookup():
-    coordinator = CoordinatorSetup().coordinator
+def test_invalid_requests_are_refused_before_lookup(make):
+    coordinator = make().coordinator
     assert coordinator.init_producer_id("", 1).error is E.INVALID_REQUEST
     assert coordinator.init_producer_id(ID, 0).error is E.INVALID_TRANSACTION_TIMEOUT
     assert coordinator.init_producer_id(ID, 900_001).error is E.INVALID_TRANSACTION_TIMEOUT
@@ -187,8 +199,8 @@ def test_invalid_requests_are_refused_before_lookup():
     assert coordinator.end("", 1, 1, commit=True) is E.INVALID_REQUEST
 
 
-def test_request_to_other_or_loading_coordinator_is_refused():
-    setup = CoordinatorSetup()
+def test_request_to_other_or_loading_coordinator_is_refused(make):
+    setup = make()
     ask = setup.coordinator.end
     assert ask(ID, 1, 1, commit=True) is E.NOT_COORDINATOR
     setup.led_here.add(NUMBER)
@@ -198,12 +210,11 @@ def test_request_to_other_or_loading_coordinator_is_refused():
     until(lambda: ask(ID, 1, 1, commit=True) is E.INVALID_PRODUCER_ID_MAPPING)
     setup.coordinator.release(NUMBER)
     assert ask(ID, 1, 1, commit=True) is E.NOT_COORDINATOR
-    setup.coordinator.close()
 
 
-def test_next_leader_continues_ongoing_transaction(setup):
+def test_next_leader_continues_ongoing_transaction(make, setup):
     setup.begin(A)
-    successor = CoordinatorSetup()
+    successor = make()
     successor.leadership.leader_epoch = 4
     successor.lead(setup.log).producer = setup.producer
     assert successor.state() is S.ONGOING
@@ -211,19 +222,17 @@ def test_next_leader_continues_ongoing_transaction(setup):
     assert successor.end() is E.NONE
     until(lambda: successor.state() is S.COMPLETE_COMMIT)
     assert {each.coordinator_epoch for _, each in successor.cluster.markers_sent} == {4}
-    successor.coordinator.close()
 
 
-def test_next_leader_ends_prepared_transaction(setup):
+def test_next_leader_ends_prepared_transaction(make, setup):
     setup.cluster.down.add(7)
     setup.begin(A)
     assert setup.end(commit=False) is E.NONE
     setup.settle()
     assert setup.state() is S.PREPARE_ABORT
-    successor = CoordinatorSetup().lead(setup.log)
+    successor = make().lead(setup.log)
     until(lambda: successor.state() is S.COMPLETE_ABORT)
     assert [each.commit for _, each in successor.cluster.markers_sent] == [False]
-    successor.coordinator.close()
 
 
 def test_markers_are_retried_at_current_leader(setup):
@@ -315,19 +324,15 @@ def test_write_failures_map_to_retriable_codes(setup, failure, code):
     assert setup.end() is code
 
 
-def test_loaded_state_is_served_after_replication():
-    setup = CoordinatorSetup()
-    setup.lead()
+def test_loaded_state_is_served_after_replication(make, setup):
     setup.begin(A)
-    successor = CoordinatorSetup()
+    successor = make()
     setup.log.fail_with = StorageError("not yet")
     successor.coordinator.host(NUMBER, successor.leadership, setup.log)
     successor.settle()
     assert successor.coordinator.verify(ID, *setup.producer, [A]) is E.COORDINATOR_LOAD_IN_PROGRESS
     setup.log.fail_with = None
     until(lambda: successor.coordinator.verify(ID, *setup.producer, [A]) is E.NONE)
-    setup.coordinator.close()
-    successor.coordinator.close()
 
 
 def test_new_epoch_of_same_leadership_does_not_reload(setup):
@@ -353,8 +358,8 @@ def test_timed_out_transaction_is_aborted(setup):
     assert setup.end() is E.INVALID_PRODUCER_EPOCH
 
 
-def test_unused_id_expires_with_tombstone():
-    setup = CoordinatorSetup(expiration_ms=1000)
+def test_unused_id_expires_with_tombstone(make):
+    setup = make(expiration_ms=1000)
     setup.lead().begin(A)
     setup.end()
     until(lambda: setup.state() is S.COMPLETE_COMMIT)
@@ -363,10 +368,9 @@ def test_unused_id_expires_with_tombstone():
     setup.now += 1
     assert setup.coordinator.expire() == 1
     assert setup.add(A) is E.INVALID_PRODUCER_ID_MAPPING
-    assert CoordinatorSetup().lead(setup.log).state() is None
+    assert make().lead(setup.log).state() is None
     found = setup.coordinator.init_producer_id(ID, 1)
     assert (found.producer_id, found.producer_epoch) == (setup.producer[0] + 1, 0)
-    setup.coordinator.close()
 
 
 def test_concurrent_inits_get_distinct_epochs(setup):
@@ -495,8 +499,8 @@ def test_leadership_lost_during_load_logs_no_error(setup, caplog):
         {"producer_epoch": -1},
     ],
 )
-def test_invalid_stored_record_is_skipped(changed):
-    log, setup = MemoryLog(), CoordinatorSetup()
+def test_invalid_stored_record_is_skipped(make, changed):
+    log, setup = MemoryLog(), make()
     value = {"producer_id": 9, "producer_epoch": 0, "timeout_ms": 1, "state": S.EMPTY, **changed}
     stored = encode_transaction(TransactionValue(**value))
     data = encode_message_set([(encode_transaction_key(ID), stored, 0, ())])
@@ -504,11 +508,10 @@ def test_invalid_stored_record_is_skipped(changed):
     setup.lead(log)
     found = setup.coordinator.init_producer_id(ID, 60_000)
     assert (found.error, found.producer_id, found.producer_epoch) == (E.NONE, 500, 0)
-    setup.coordinator.close()
 
 
-def test_failed_timeout_check_is_repeated(monkeypatch):
-    setup = CoordinatorSetup(abort_check_ms=1)
+def test_failed_timeout_check_is_repeated(make, monkeypatch):
+    setup = make(abort_check_ms=1)
     checks = []
 
     def check():
@@ -519,7 +522,6 @@ def test_failed_timeout_check_is_repeated(monkeypatch):
     monkeypatch.setattr(setup.coordinator, "abort_timed_out", check)
     setup.coordinator.start()
     until(lambda: len(checks) > 1)
-    setup.coordinator.close()
 
 
 def test_id_is_not_kept_after_unexpected_write_error(setup, monkeypatch):
@@ -536,10 +538,8 @@ def used(setup):
     return setup.partition().size_bytes
 
 
-def test_ids_and_partitions_are_bounded_by_memory_limit(caplog):
-    setup = CoordinatorSetup(
-        metadata_bytes=size_of(ID) + 2 * PARTITION_BYTES, expiration_ms=1000
-    ).lead()
+def test_ids_and_partitions_are_bounded_by_memory_limit(make, caplog):
+    setup = make(metadata_bytes=size_of(ID) + 2 * PARTITION_BYTES, expiration_ms=1000).lead()
     setup.begin(A, B)
     assert used(setup) == setup.coordinator._settings.metadata_bytes
     assert setup.add(A, B) is E.NONE
@@ -555,15 +555,12 @@ def test_ids_and_partitions_are_bounded_by_memory_limit(caplog):
     assert setup.coordinator.expire() == 1
     assert used(setup) == 0
     assert setup.coordinator.init_producer_id(other, 60_000).error is E.NONE
-    setup.coordinator.close()
 
 
-def test_loaded_ids_count_against_memory():
-    first = CoordinatorSetup().lead().begin(A)
-    second = CoordinatorSetup().lead(first.log)
+def test_loaded_ids_count_against_memory(make):
+    first = make().lead().begin(A)
+    second = make().lead(first.log)
     assert used(second) == used(first) == size_of(ID) + PARTITION_BYTES
-    for each in (first, second):
-        each.coordinator.close()
 
 
 def test_next_transaction_waits_for_previous_end(setup):
