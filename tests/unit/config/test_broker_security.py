@@ -95,8 +95,6 @@ def test_sasl_listener_requests_no_client_certificates():
         ({"ssl.keystore.key": "k"}, "are both set: give the private key in one way"),
         ({"listener.name.SSL.ssl.client.auth": "none"}, "written in lower case"),
         ({"listeners": "PLAINTEXT://a:1,TLS://a:2"}, "add TLS:PROTOCOL to listener.security"),
-        ({"listeners": "PLAINTEXT://a:1,SSL://a:1"}, "port 1 twice"),
-        ({"listener.security.protocol.map": "SSL:TLS"}, "give SSL:PROTOCOL with one of"),
         ({"inter.broker.listener.name": "EXT"}, "inter.broker.listener.name=EXT is no listener"),
         (
             {

@@ -35,14 +35,8 @@ def test_unreadable_file_is_refused_with_path(tmp_path):
         load_properties(tmp_path / "nowhere.properties")
 
 
-def test_file_is_read(tmp_path):
-    path = tmp_path / "server.properties"
-    path.write_text("broker.id=1\n", encoding="utf-8")
-    assert load_properties(path) == {"broker.id": "1"}
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "iso-8859-1"])
-def test_file_encodings_are_detected(tmp_path, encoding):
+def test_file_is_read_in_its_encoding(tmp_path, encoding):
     path = tmp_path / "server.properties"
     path.write_bytes("broker.id=1\n# für Zürich\nrack=Zürich\n".encode(encoding))
     assert load_properties(path) == {"broker.id": "1", "rack": "Zürich"}
