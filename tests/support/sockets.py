@@ -2,6 +2,15 @@
 
 import contextlib
 import socket
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def refusing_port() -> Iterator[int]:
+    """Yield a port that refuses connections: it is bound, so nobody else gets it meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 def shut(end: socket.socket) -> None:

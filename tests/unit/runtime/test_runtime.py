@@ -9,6 +9,7 @@ import gevent.monkey
 import gevent.socket
 import pytest
 
+from tests.support.sockets import refusing_port
 from zkbroker.errors import ConfigError
 from zkbroker.runtime import QueueEmpty, QueueFull, get_runtime
 from zkbroker.runtime.greenlets import _Expired
@@ -201,9 +202,7 @@ def test_connect_opens_a_connection_without_delay(runtime):
 
 
 def test_connect_to_a_closed_port_raises(runtime):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(OSError):
+    with refusing_port() as port, pytest.raises(OSError):
         runtime.connect("127.0.0.1", port, 5)
 
 

@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from tests.support.certificates import Authority, self_signed
+from tests.support.sockets import refusing_port
 from tests.support.tls_server import server_context, tls_echo
 from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import AuthenticationFailed, ConfigError, NetworkError
@@ -46,9 +47,7 @@ def test_default_transport_is_plaintext(runtime):
 
 
 def test_refused_connect_error_names_the_address(runtime):
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    with pytest.raises(NetworkError, match=f"cannot connect to 127.0.0.1:{port}"):
+    with refusing_port() as port, pytest.raises(NetworkError, match=f"connect to 127.0.0.1:{port}"):
         open_transport(runtime, "127.0.0.1", port, TIMEOUT_S)
 
 
