@@ -118,7 +118,8 @@ def test_connection_closed_while_idle_is_reopened(runtime, echo, monkeypatch):
     assert ask(connection) == "a"
     broker.drop_connections()
     monkeypatch.setattr(inter_broker, "_REST_S", 0.0)
-    runtime.sleep(0.05)
+    while not connection._open.transport.readable():
+        runtime.sleep(0.001)
     assert ask(connection) == "a"
     assert ask(connection) == "a"
     assert broker.connections == 2

@@ -323,7 +323,7 @@ def test_response_memory_shrinks_as_more_is_held(servers):
 
 
 def test_slow_large_requests_do_not_block_other_addresses(serve, servers):
-    address = serve(max_queued_request_bytes=2_000_000)
+    address = serve(max_queued_request_bytes=2_000_000, rate_window_s=600)
     # Each announces 100 MB and sends a little; together that is more than the limit.
     slow = [connect(address, "127.0.0.2") for _ in range(30)]
     for each in slow:
