@@ -95,14 +95,16 @@ class LeaderAndFollower:
     def advance_clock(self, ms: int = 1000) -> None:
         self.clock.now += ms
 
-    def equal_logs(self, key: TopicPartition = T0) -> bool:
+    def equal_logs(self, key: TopicPartition = T0, *, with_epochs: bool = True) -> bool:
         def data(partition: Partition) -> bytes:
             return b"".join(each.path(names.LOG).read_bytes() for each in partition.log.segments)
 
         leader, follower = self.leader.partitions[key], self.followers[key]
         # The leader alone knows an epoch without records.
         epochs = [each for each in leader.log.epochs.all() if each[1] < leader.log_end_offset]
-        return data(leader) == data(follower) and epochs == follower.log.epochs.all()
+        return data(leader) == data(follower) and (
+            not with_epochs or epochs == follower.log.epochs.all()
+        )
 
     @property
     def fetches(self) -> list[Any]:
@@ -228,12 +230,13 @@ def test_leader_log_starting_inside_batch_is_copied(make):
 def test_request_versions_follow_protocol_level(make, level, fetch, offsets, epochs):
     pair = make(level=level)
     follower = pair.follow(epoch=3)
-    pair.produce(3)
+    # Fetch v0 converts newer records to magic 0, which has no epochs.
+    pair.produce(3, magic=2 if fetch else 0)
     pair.steps(2)
     pair.begin_epoch(4)
     pair.steps(1)
     assert follower.log_end_offset == 3
-    assert pair.equal_logs()
+    assert pair.equal_logs(with_epochs=fetch > 0)
     # The follower's log ends before the leader's log starts.
     pair.leader.partitions[T0].log.truncate_fully_and_start_at(10)
     pair.steps(2)
@@ -556,7 +559,7 @@ def test_fenced_epoch_waits_for_controller(make):
     assert follower.log_end_offset == 1
 
 
-@pytest.mark.parametrize("code", [75, 6, 3, 56, 76, -1, 9999])
+@pytest.mark.parametrize("code", [75, 56, -1, 9999])
 def test_other_errors_back_off_up_to_limit(make, code):
     pair = make(backoff_ms=400)
     follower = pair.follow()
