@@ -12,7 +12,6 @@ from typing import Any
 from tests.support.simulated_time import Clock
 from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.errors import RegistryError
-from zkbroker.registry import paths
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import (
     BadVersion,
@@ -31,9 +30,7 @@ _LOCK = get_runtime("threads").lock()
 def new_server() -> SimZooKeeper:
     """Return a server with the initial tree of a cluster."""
     server = SimZooKeeper(Clock(), random.Random(1), 6.0)
-    for path in (*paths.PERSISTENT, "/admin"):
-        if path not in server.nodes:
-            server.create(path, parents=True)
+    server.create_cluster()
     return server
 
 

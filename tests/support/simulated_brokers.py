@@ -1,20 +1,19 @@
 """Real controllers on a virtual clock, over a network and a ZooKeeper that fail.
 
 The brokers are simulated: they fence requests by controller, broker and leader epoch, and change
-ISRs. `ControllerSimulation` checks everything that is stored and sent, and ends the run if one of
-these rules is broken:
+ISRs. `ControllerSimulation` checks everything that is stored and sent, and ends the run if a rule
+of `simulated_checks` for stored states is broken, or one of these:
 
-    - leader epochs of a partition only grow, and each has at most one leader
     - a state that a broker receives was stored before
     - an elected leader was in the ISR before the election
 """
 
-import json
 import random as random_module
 import re
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.simulated_checks import SafetyChecker
 from tests.support.simulated_session import SimSession
 from tests.support.simulated_time import Clock, Process
 from tests.support.simulated_zookeeper import SimZooKeeper
@@ -77,44 +76,30 @@ class ControllerSimulation:
         self.random = random_module.Random(seed)
         self.clock = Clock()
         self.form = form
-        self.persistent = form is StateForm.PERSISTENT
         self.config = config
-        self.history: dict[Key, dict[int, int]] = {}
         self.decisions: set[tuple[Key, int, int, tuple[int, ...]]] = set()
-        self.last_epoch: dict[Key, int] = {}
         self.elections = 0
-        self.server = WatchedZooKeeper(self, self.clock, self.random, SESSION_TIMEOUT_S)
-        for path in (*paths.PERSISTENT, "/admin"):
-            if path not in self.server.nodes:
-                self.server.create(path, parents=True)
+        self.checker = SafetyChecker(
+            lambda: self.clock.now,
+            {},
+            lambda key: (),
+            persistent=form is StateForm.PERSISTENT,
+            loss=True,
+            all_may_lose_power=True,
+        )
+        self.checker.on_state_stored.append(self._state_stored)
+        self.server = WatchedZooKeeper(self.checker, self.clock, self.random, SESSION_TIMEOUT_S)
+        self.server.create_cluster()
         self.brokers = {number: SimBroker(self, number) for number in range(brokers)}
 
-    def state_stored(self, key: Key, before: bytes | None, data: bytes) -> None:
-        if not data:
-            return
-        now = json.loads(data)
-        epoch, leader = now["leader_epoch"], now["leader"]
-        self.decisions.add((key, epoch, leader, tuple(now["isr"])))
-        if key in self.last_epoch:
-            last = self.last_epoch[key]
-            assert epoch >= last, f"{key}: epoch {last} was followed by {epoch}"
-        self.last_epoch[key] = epoch
-        if leader >= 0:
-            known = self.history.setdefault(key, {}).setdefault(epoch, leader)
-            assert known == leader, f"{key}: epoch {epoch} is led by {known} and by {leader}"
-        if before:
-            earlier = json.loads(before)
-            assert set(now["isr"]), f"{key}: the ISR is empty"
-            if epoch > earlier["leader_epoch"]:
-                self.elections += 1
-                assert set(now["isr"]) <= set(earlier["isr"]), f"{key}: a controller grew the ISR"
-                assert leader in (-1, *earlier["isr"]), f"{key}: {leader} was not in sync"
-
-    def topic_deleted(self, topic: str) -> None:
-        """Forget a deleted topic: a new topic of its name starts again at epoch 0."""
-        for known in (self.history, self.last_epoch):
-            for key in [key for key in known if key[0] == topic]:
-                del known[key]
+    def _state_stored(self, key: Key, last: Any, now: Any) -> None:
+        assert not self.checker.problems, self.checker.problems
+        epoch, leader, isr = now["leader_epoch"], now["leader"], now["isr"]
+        self.decisions.add((key, epoch, leader, tuple(isr)))
+        if last is not None and epoch > last["leader_epoch"]:
+            self.elections += 1
+            assert set(isr) <= set(last["isr"]), f"{key}: a controller grew the ISR"
+            assert leader in (-1, *last["isr"]), f"{key}: {leader} was not in sync"
 
     def check_stored(self, broker: int, key: Key, state: Any) -> None:
         assert (key, state.leader_epoch, state.leader, tuple(state.isr)) in self.decisions, (
@@ -173,8 +158,7 @@ class SimBroker:
 
     def kill(self) -> None:
         self.alive = False
-        self.process.dead = True
-        self.session.connectivity_changed()
+        self.session.kill()
 
     def _register(self) -> None:
         info = BrokerInfo(self.number, "h", 1 + self.number)

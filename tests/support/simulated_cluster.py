@@ -90,9 +90,7 @@ class SimCluster:
         self._values = 0
         self._assignments: dict[str, tuple[bytes, dict[int, tuple[int, ...]]]] = {}
         self.server = WatchedZooKeeper(self.checker, self.clock, random, SESSION_TIMEOUT_S)
-        for path in (*paths.PERSISTENT, "/admin"):
-            if path not in self.server.nodes:
-                self.server.create(path, parents=True)
+        self.server.create_cluster()
         replicas = {
             number: [ids[(number + at) % brokers] for at in range(3)]
             for number in range(random.choice((1, 1, 2)))

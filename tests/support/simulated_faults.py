@@ -145,8 +145,7 @@ class Faults:
         )
         # ZooKeeper keeps its session for that long.
         self.extend(max(down_s, SESSION_TIMEOUT_S))
-        node.process.dead = True
-        node.session.connectivity_changed()
+        node.session.kill()
         cluster.network.died(node.process, silently=power)
         node.ended(power=power)
         cluster.clock.at(cluster.clock.now + down_s, None, lambda: cluster.restart(node))
@@ -158,15 +157,7 @@ class Faults:
             return
         cluster.checker.record_event(f"freeze {node.id} for {seconds:.1f}")
         self.extend(seconds)
-        cluster.clock.freeze(node.process)
-        node.session.connectivity_changed()
-        cluster.clock.at(cluster.clock.now + seconds, None, lambda: self._thaw(node))
-
-    def _thaw(self, node: "SimNode") -> None:
-        if node.alive and node.process.frozen:
-            node.process.frozen = False
-            node.session.thawed()
-            self._cluster.clock.resume(node.process)
+        node.session.freeze(seconds)
 
     def cut(self, one: int, other: int, seconds: float) -> None:
         """Cut the network between two brokers."""

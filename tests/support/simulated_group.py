@@ -194,8 +194,7 @@ class SimGroup:
             case "leave":
                 consumer.leave()
             case "crash":
-                consumer.process.dead = True
-                consumer.session.connectivity_changed()
+                consumer.session.kill()
                 # ZooKeeper keeps its session for that long.
                 self._extend_disturbance(SESSION_TIMEOUT_S)
             case "cut":
@@ -203,15 +202,7 @@ class SimGroup:
                 consumer.session.break_link(seconds)
             case "freeze" if not consumer.process.frozen:
                 self._extend_disturbance(seconds)
-                self.clock.freeze(consumer.process)
-                consumer.session.connectivity_changed()
-                self.clock.at(self.clock.now + seconds, None, lambda: self._thaw(consumer))
-
-    def _thaw(self, consumer: SimConsumer) -> None:
-        if not consumer.process.dead:
-            consumer.process.frozen = False
-            consumer.session.thawed()
-            self.clock.resume(consumer.process)
+                consumer.session.freeze(seconds)
 
     # -- rules
 

@@ -142,8 +142,24 @@ class SimSession:
         for act in arrived:
             self.clock.at(self.clock.now, self.process, act)
 
-    def thawed(self) -> None:
-        """The process runs again after it was frozen."""
+    def freeze(self, seconds: float) -> None:
+        """Pause the process."""
+        self.clock.freeze(self.process)
+        self.connectivity_changed()
+        self.clock.at(self.clock.now + seconds, None, self._thaw)
+
+    def _thaw(self) -> None:
+        if not self.process.dead:
+            self.process.frozen = False
+            self._thawed()
+            self.clock.resume(self.process)
+
+    def kill(self) -> None:
+        """End the process; the server keeps the session until its timeout."""
+        self.process.dead = True
+        self.connectivity_changed()
+
+    def _thawed(self) -> None:
         if self.closed or self._broken:
             return
         if self.alive_at_server:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from tests.support.simulated_time import Clock
 from zkbroker.errors import RegistryError
+from zkbroker.registry import paths
 from zkbroker.zookeeper import (
     BadVersion,
     Check,
@@ -104,6 +105,12 @@ class SimZooKeeper:
         self.names[parent].add(name)
         self._fire(path, "data")
         self._fire(parent, "children")
+
+    def create_cluster(self) -> None:
+        """Create the initial tree of a cluster."""
+        for path in (*paths.PERSISTENT, "/admin"):
+            if path not in self.nodes:
+                self.create(path, parents=True)
 
     def numbered(self, prefix: str) -> str:
         """Return the path of the next sequential node; the whole tree shares one counter."""
