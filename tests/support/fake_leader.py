@@ -1,6 +1,5 @@
 """A leader without a network: real partitions and the broker's handlers, with faults on demand."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.support.handler_services import handler_context, handler_services
@@ -28,18 +27,13 @@ from zkbroker.runtime import get_runtime
 class StillRuntime(PlainRuntime):
     """Starts no task: a test of a loop runs the loop's steps itself."""
 
-    def __init__(self, clock: Callable[[], int] | None = None) -> None:
-        super().__init__(clock)
-        self.paces = 0
-
     def spawn(self, function: Any, *args: Any, name: str) -> Any:
         return self
 
     def join(self, timeout_s: float | None = None) -> bool:
         return True
 
-    def sleep(self, seconds: float) -> None:
-        self.paces += 1
+    def sleep(self, seconds: float) -> None: ...
 
 
 class FakeLeader:

@@ -1,4 +1,4 @@
-"""A log in memory, a clock that tests move, and partitions made of them."""
+"""A log in memory, and partitions made of it."""
 
 import contextlib
 import threading
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from tests.support.clocks import Clock
 from zkbroker.errors import ErrorCode, OffsetOutOfRange, ProtocolError, StorageError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
@@ -17,23 +18,13 @@ from zkbroker.runtime.greenlets import GreenletsRuntime
 T0 = TopicPartition("t", 0)
 
 
-class ReplicaClock:
-    """Milliseconds."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000
-
-    def __call__(self) -> int:
-        return self.now
-
-
 class PlainRuntime:
     """The locks, events and clock of a runtime, on threads; it spawns no tasks."""
 
     name = "plain"
 
-    def __init__(self, clock: Callable[[], int] | None = None) -> None:
-        self.clock_ms = self.now_ms = clock or ReplicaClock()
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self.clock_ms = self.now_ms = clock or Clock()
 
     def lock(self) -> Any:
         return threading.RLock()
@@ -221,7 +212,7 @@ def make_partition(
     *,
     key: TopicPartition = T0,
     log: EntryLog | None = None,
-    clock: ReplicaClock | None = None,
+    clock: Clock | None = None,
     high_watermark: int = 0,
     runtime: Any = None,
     **settings: Any,

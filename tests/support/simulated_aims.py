@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.support.simulated_logs import NEVER
 from tests.support.simulated_steps import (
     Steps,
     all_in_sync,
@@ -48,8 +49,6 @@ from zkbroker.replica.fencing import states_in
 if TYPE_CHECKING:
     from tests.support.simulated_cluster import SimCluster
     from tests.support.simulated_node import SimNode
-
-NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True)

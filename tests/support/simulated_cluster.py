@@ -55,7 +55,6 @@ class SimCluster:
         aim: str | None = None,
         directory: Path | None = None,
     ) -> None:
-        self.seed = seed
         random = self.random = random_module.Random(seed)
         self.clock = Clock()
         self.form = random.choice(list(StateForm))

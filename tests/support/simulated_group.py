@@ -104,7 +104,6 @@ class SimGroup:
     """One schedule."""
 
     def __init__(self, seed: int, rebalancer: type[Rebalancer] = Rebalancer) -> None:
-        self.seed = seed
         self.rebalancer = rebalancer
         self.random = random_module.Random(seed)
         self.clock = Clock()

@@ -170,9 +170,6 @@ class SimNode:
         self.session.on_state(lambda state: self._changed.set())
         self.runtime.spawn(self._keep_registered, name="registration")
 
-    def clock(self) -> float:
-        return self.runtime.clock_ms() / 1000
-
     @property
     def alive(self) -> bool:
         return not self.process.dead

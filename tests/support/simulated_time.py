@@ -30,7 +30,6 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.steps = 0
         self._heap: list[tuple[float, int, Process | None, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._hub = greenlet.getcurrent()
@@ -47,7 +46,6 @@ class Clock:
         while heap and heap[0][0] <= until:
             when, _, process, act = heapq.heappop(heap)
             self.now = when
-            self.steps += 1
             if process is not None:
                 if process.dead:
                     continue

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.support.broker_requests import fetch_partition
+from tests.support.clocks import Clock
 from tests.support.handler_services import handler_context, handler_services
 from tests.support.logs import message_set, started
-from tests.support.replicas import PlainRuntime, ReplicaClock, decided
+from tests.support.replicas import PlainRuntime, decided
 from zkbroker.broker.handlers.fetch import FetchHandler
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import FetchRequest
@@ -22,7 +23,7 @@ class ThrottledLeader:
     """Broker 1, which leads t-0 with 20 records of 1000 bytes and a rate of 1000 bytes a second."""
 
     def __init__(self, logs, throttled_replicas):
-        self.clock = ReplicaClock()
+        self.clock = Clock()
         self.throttle = ReplicationThrottle(PlainRuntime(self.clock))
         self.throttle.rate = 1000
         settings = {"leader.replication.throttled.replicas": throttled_replicas}

@@ -140,16 +140,6 @@ def test_deposed_controller_stores_and_sends_nothing(replicated):
     assert not replicated.channels.requests(ApiKey.LEADER_AND_ISR)
 
 
-def test_stale_controller_epoch_response_ends_term(replicated):
-    replicated.clear_sent()
-    replicated.create_topic("u", [0])
-    replicated.term.work(replicated.signals)
-    answer = replicated.channels.requests(ApiKey.LEADER_AND_ISR)[0]
-    response = type("Response", (), {"error_code": 11, "partitions": []})()
-    with pytest.raises(ControllerMoved):
-        answer.answered(0, response)
-
-
 # -- topics
 
 
@@ -448,18 +438,12 @@ def grow_isr_of_t1(cluster):
     cluster.change_isr(T1, 1, 0, 2)
 
 
-def test_dead_leader_is_replaced_from_unannounced_isr(replicated):
+def test_dead_leader_is_replaced_from_unannounced_isr_before_isrs_change(replicated):
     grow_isr_of_t1(replicated)
     replicated.clear_sent()
     replicated.lose(1)
     assert replicated.stored(T1) == (2, 1, [0, 2])
     assert replicated.channels.leader_and_isr(T1).keys() == {0, 2}
-
-
-def test_leader_of_unannounced_isr_is_sent_before_changes_of_isrs(replicated):
-    grow_isr_of_t1(replicated)
-    replicated.clear_sent()
-    replicated.lose(1)
     first = replicated.channels.requests(ApiKey.LEADER_AND_ISR)[0]
     assert first.states().keys() == {T1}
 
@@ -739,12 +723,12 @@ def test_unreadable_state_does_not_stop_other_partitions(cluster):
 # -- refused requests
 
 
-@pytest.mark.parametrize("code", [-1, 77])
-def test_refused_leader_and_isr_is_resent_to_same_registration(replicated, code):
-    replicated.channels.refusals = {1: code}
+@pytest.mark.parametrize("kind", ["refusals", "metadata_refusals"])
+def test_broker_that_refused_a_request_receives_everything(replicated, kind):
+    setattr(replicated.channels, kind, {1: -1})
     replicated.add_topic("u", [1, 0])
     assert replicated.term.answers.refused == {1}
-    replicated.channels.refusals = {}
+    setattr(replicated.channels, kind, {})
     replicated.clear_sent()
     replicated.term.resend_refused()
     replicated.settle()
@@ -753,9 +737,8 @@ def test_refused_leader_and_isr_is_resent_to_same_registration(replicated, code)
     assert replicated.term.answers.refused == set()
 
 
-@pytest.mark.parametrize("code", [-1, 77])
-def test_refused_leader_and_isr_is_sent_to_new_registration(replicated, code):
-    replicated.channels.refusals = {1: code}
+def test_refused_leader_and_isr_is_sent_to_new_registration(replicated):
+    replicated.channels.refusals = {1: int(ErrorCode.STALE_BROKER_EPOCH)}
     replicated.create_topic("u", [1, 0])
     replicated.term.work(replicated.signals)
     replicated.signals.clear()
@@ -773,21 +756,9 @@ def test_refused_leader_and_isr_is_sent_to_new_registration(replicated, code):
     assert replicated.term.answers.refused == set(), "everything was sent on its registration"
 
 
-@pytest.mark.parametrize("code", [-1, 77])
-def test_refused_metadata_is_resent(replicated, code):
-    replicated.channels.metadata_refusals = {2: code}
-    replicated.add_topic("u", [1, 0])
-    assert replicated.term.answers.refused == {2}
-    replicated.channels.metadata_refusals = {}
-    replicated.clear_sent()
-    replicated.term.resend_refused()
-    replicated.settle()
-    assert replicated.channels.metadata(("u", 0)).keys() == {2}
-    assert replicated.term.answers.refused == set()
-
-
-def test_stale_controller_epoch_of_metadata_ends_term(replicated):
-    replicated.channels.metadata_refusals = {2: 11}
+@pytest.mark.parametrize("kind", ["refusals", "metadata_refusals"])
+def test_refusal_by_stale_controller_epoch_ends_term(replicated, kind):
+    setattr(replicated.channels, kind, {1: int(ErrorCode.STALE_CONTROLLER_EPOCH)})
     replicated.create_topic("u", [1, 0])
     with pytest.raises(ControllerMoved):
         replicated.settle()

@@ -48,16 +48,6 @@ def test_unreadable_default_settings_are_logged_and_ignored(session, caplog):
     assert "/config/brokers/<default> holds no settings" in caplog.text
 
 
-def test_settings_of_genuine_broker_are_read(session):
-    own = b'{"version":1,"config":{"message.max.bytes":"900000","log.cleaner.threads":"2"}}'
-    session.create(paths.broker_config(0), own, parents=True)
-    of_all = b'{"version":1,"config":{"background.threads":"9"}}'
-    session.create(paths.broker_config(None), of_all, parents=True)
-    assert broker_settings(session, 0) == BrokerSettings(
-        {"background.threads": "9"}, {"message.max.bytes": "900000", "log.cleaner.threads": "2"}
-    )
-
-
 def test_settings_read_without_zookeeper_fails(session):
     session.suspend()
     with pytest.raises(RegistryError):

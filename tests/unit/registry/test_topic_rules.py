@@ -55,13 +55,6 @@ def test_invalid_replication_factor_is_refused(factor, message):
     assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_replication_factor_up_to_broker_count_is_planned():
-    for factor in (1, 2, 3):
-        plan = plan_topic(THREE, 6, factor)
-        assert sorted(plan) == list(range(6))
-        assert {len(set(replicas)) for replicas in plan.values()} == {factor}
-
-
 def test_incomplete_racks_are_refused_unless_ignored():
     with pytest.raises(
         ProtocolError, match=r"Not all brokers have rack information.*on brokers 2 too"

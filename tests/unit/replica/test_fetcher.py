@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.clocks import Clock
 from tests.support.fake_leader import FakeLeader, StillRuntime, lost
 from tests.support.logs import message_set, started
-from tests.support.replicas import ReplicaClock, decided
+from tests.support.replicas import decided
 from zkbroker.errors import ErrorCode, NetworkError, RequestTimedOut, StorageError
 from zkbroker.log import TopicPartition, names
 from zkbroker.protocol import ApiKey
@@ -27,7 +28,7 @@ class LeaderAndFollower:
 
     def __init__(self, tmp_path: Any, *, slots: int = 10, **settings: Any) -> None:
         self.leader = FakeLeader(slots)
-        self.clock = ReplicaClock()
+        self.clock = Clock()
         self.runtime = StillRuntime(self.clock)
         self.throttle = ReplicationThrottle(self.runtime)  # type: ignore[arg-type]
         self.followers: dict[TopicPartition, Partition] = {}

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.support.clocks import Clock
 from tests.support.leading import append_for_all, fetch, leading, resolve_written
-from tests.support.replicas import EntryLog, ReplicaClock, decided, make_partition
+from tests.support.replicas import EntryLog, decided, make_partition
 from zkbroker.errors import (
     ErrorCode,
     NotEnoughReplicas,
@@ -13,6 +14,20 @@ from zkbroker.errors import (
 )
 from zkbroker.registry.partition_states import IsrUpdate, LeaderAndIsr
 from zkbroker.replica.reads import ReadEnd
+
+
+def growing(clock=None):
+    """Return a partition with the ISR of 1 and 2, and the proposed one, with 3."""
+    partition = leading(b"abcdef", isr=(1, 2), clock=clock)
+    fetch(partition, 2, 6)
+    fetch(partition, 3, 6)
+    return partition, partition.leadership().proposed_isr()
+
+
+def isr_of(partition):
+    """Return the members of the ISR and the version of its state."""
+    isr = partition.leadership().isr
+    return isr.members, isr.zk_version
 
 
 def test_read_end_depends_on_reader():
@@ -62,7 +77,7 @@ def test_high_watermark_is_smallest_isr_log_end_and_only_grows():
 
 
 def test_high_watermark_waits_for_proposed_replica():
-    clock = ReplicaClock()
+    clock = Clock()
     partition = leading(b"abcdef", isr=(1, 2), clock=clock)
     fetch(partition, 3, 6)
     assert partition.leadership().isr.proposed == (1, 2, 3)
@@ -126,7 +141,7 @@ def test_fetch_of_unassigned_replica_is_ignored():
 
 
 def test_lagging_replica_leaves_isr_after_lag_time():
-    clock = ReplicaClock()
+    clock = Clock()
     partition = leading(b"abcdef", clock=clock)
     clock.now += 6_000
     fetch(partition, 2, 6)
@@ -141,7 +156,7 @@ def test_lagging_replica_leaves_isr_after_lag_time():
 
 
 def test_complete_replica_stays_in_isr_without_fetches():
-    clock = ReplicaClock()
+    clock = Clock()
     partition = leading(b"abcdef", clock=clock)
     fetch(partition, 2, 6)
     fetch(partition, 3, 6)
@@ -151,7 +166,7 @@ def test_complete_replica_stays_in_isr_without_fetches():
 
 
 def test_replica_one_fetch_behind_stays_in_isr():
-    clock = ReplicaClock()
+    clock = Clock()
     partition = leading(b"abc", isr=(1, 2), clock=clock)
     fetch(partition, 2, 3)
     for _ in range(5):
@@ -163,7 +178,7 @@ def test_replica_one_fetch_behind_stays_in_isr():
 
 
 def test_pending_isr_change_holds_high_watermark_for_both_isrs():
-    clock = ReplicaClock()
+    clock = Clock()
     partition = leading(b"abcdef", isr=(1, 2), clock=clock)
     fetch(partition, 2, 6)
     fetch(partition, 3, 6)
@@ -176,18 +191,12 @@ def test_pending_isr_change_holds_high_watermark_for_both_isrs():
 
 
 def test_refused_isr_change_adopts_stored_state():
-    partition = leading(b"abcdef", isr=(1, 2))
-    fetch(partition, 2, 6)
-    fetch(partition, 3, 6)
-    proposed = partition.leadership().proposed_isr()
+    partition, proposed = growing()
     stored = LeaderAndIsr(1, 5, (1, 2), 1, zk_version=8)
     assert not partition.leadership().resolve_isr(
         proposed, IsrUpdate(stored, written=False, still_leader=True)
     )
-    assert (partition.leadership().isr.members, partition.leadership().isr.zk_version) == (
-        (1, 2),
-        8,
-    )
+    assert isr_of(partition) == ((1, 2), 8)
     fetch(partition, 3, 6)
     assert partition.leadership().proposed_isr().zk_version == 8
 
@@ -206,19 +215,13 @@ def test_newer_stored_version_is_read_and_adopted():
     assert partition.leadership().resolve_isr(
         proposed, IsrUpdate(stored, written=False, still_leader=True)
     )
-    assert (partition.leadership().isr.members, partition.leadership().isr.zk_version) == (
-        (1, 2),
-        known + 1,
-    )
+    assert isr_of(partition) == ((1, 2), known + 1)
     fetch(partition, 3, 6)
     assert partition.leadership().proposed_isr().isr == (1, 2, 3)
 
 
 def test_superseded_leader_proposes_no_isr():
-    partition = leading(b"abcdef", isr=(1, 2))
-    fetch(partition, 2, 6)
-    fetch(partition, 3, 6)
-    proposed = partition.leadership().proposed_isr()
+    partition, proposed = growing()
     newer = LeaderAndIsr(2, 6, (2,), 2, zk_version=9)
     partition.leadership().resolve_isr(
         proposed, IsrUpdate(newer, written=False, still_leader=False)
@@ -228,11 +231,8 @@ def test_superseded_leader_proposes_no_isr():
 
 
 def test_superseded_leader_keeps_high_watermark():
-    clock = ReplicaClock()
-    partition = leading(b"abcdef", isr=(1, 2), clock=clock)
-    fetch(partition, 2, 6)
-    fetch(partition, 3, 6)
-    proposed = partition.leadership().proposed_isr()
+    clock = Clock()
+    partition, proposed = growing(clock)
     clock.now += 20_000
     partition.leadership().append(b"gh")
     # The change was stored, its answer lost; broker 3 was elected from it, without "gh".
@@ -245,14 +245,11 @@ def test_superseded_leader_keeps_high_watermark():
 
 
 def test_isr_update_of_earlier_epoch_is_ignored():
-    partition = leading(b"abcdef", isr=(1, 2))
-    fetch(partition, 2, 6)
-    fetch(partition, 3, 6)
-    proposed = partition.leadership().proposed_isr()
+    partition, proposed = growing()
     partition.become_leader(decided(1, 6, (1,), zk_version=30))
     stored = LeaderAndIsr(1, 5, (1, 2, 3), 1, zk_version=8)
     partition.leadership().resolve_isr(proposed, IsrUpdate(stored, written=True, still_leader=True))
-    assert (partition.leadership().isr.members, partition.leadership().isr.zk_version) == ((1,), 30)
+    assert isr_of(partition) == ((1,), 30)
 
 
 def test_acks_all_is_refused_with_too_few_replicas_in_sync():
@@ -275,7 +272,7 @@ def test_append_is_replicated_when_whole_isr_has_it():
 
 
 def test_isr_shrunk_after_append_raises_not_enough_replicas_after_append():
-    clock = ReplicaClock()
+    clock = Clock()
     partition = leading(b"", isr=(1, 2), log=EntryLog(min_insync_replicas=2), clock=clock)
     replicated = append_for_all(partition)
     clock.now += 60_000

@@ -194,10 +194,6 @@ def test_old_leader_epoch_is_refused(epoch):
     assert broker.manager.get("t", 0).leading
 
 
-def test_restarted_broker_accepts_current_epoch():
-    assert codes(PlayedManager().leader_and_isr(state(1, 0))) == [0]
-
-
 def test_unassigned_replica_is_refused():
     broker = PlayedManager()
     assert codes(broker.leader_and_isr(state(2, 1, replicas=(2, 3)))) == [3]

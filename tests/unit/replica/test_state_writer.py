@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from tests.support.clocks import Clock
 from tests.support.instant_session import InstantSession, new_server
 from tests.support.leading import fetch
-from tests.support.replicas import EntryLog, PlainRuntime, ReplicaClock, decided, make_partition
+from tests.support.replicas import EntryLog, PlainRuntime, decided, make_partition
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
@@ -14,6 +15,7 @@ from zkbroker.replica import state_writer
 from zkbroker.replica.state_writer import LeaderStateWriter
 
 PARTITION = paths.partition("t", 0)
+STATE = paths.partition_state("t", 0)
 
 
 class LeaderWithWriter:
@@ -23,7 +25,7 @@ class LeaderWithWriter:
         self.server = new_server()
         self.session = InstantSession(self.server)
         self.states = PartitionStates(self.session)  # type: ignore[arg-type]
-        self.clock = ReplicaClock()
+        self.clock = Clock()
         self.writer = LeaderStateWriter(
             self.session,  # type: ignore[arg-type]
             self.states,
@@ -38,11 +40,10 @@ class LeaderWithWriter:
     def decide(self, decision) -> None:
         """Store a controller's decision, and apply it to the partition."""
         state = LeaderAndIsr(decision.leader, decision.leader_epoch, tuple(decision.isr), 1)
-        path, data = paths.partition("t", 0), state.to_json()
-        if path in self.server.nodes:
-            decision.zk_version = self.session.set(path, data).version
+        if PARTITION in self.server.nodes:
+            decision.zk_version = self.session.set(PARTITION, state.to_json()).version
         else:
-            self.session.create(path, data, parents=True)
+            self.session.create(PARTITION, state.to_json(), parents=True)
             decision.zk_version = 0
         if decision.leader == 1:
             self.partition.become_leader(decision)
@@ -66,7 +67,7 @@ def test_isr_change_takes_effect_when_written():
     leader.writer.write()
     assert leader.partition.leadership().isr.members == (1, 2, 3)
     assert leader.node()["isr"] == [1, 2, 3]
-    assert leader.node(paths.partition_state("t", 0))["isr"] == [1, 2, 3]
+    assert leader.node(STATE)["isr"] == [1, 2, 3]
     assert leader.writer.idle
 
 
@@ -124,8 +125,7 @@ def test_isr_change_waits_for_zookeeper():
 def test_version_conflict_is_adopted_and_change_repeated():
     leader = LeaderWithWriter()
     leader.propose_broker_3()
-    path = paths.partition("t", 0)
-    leader.session.set(path, leader.session.get(path)[0])  # the same state, stored again
+    leader.session.set(PARTITION, leader.session.get(PARTITION)[0])  # the same state, stored again
     leader.writer.write()
     assert leader.partition.leadership().isr.members == (1, 2)
     fetch(leader.partition, 3, 3)
@@ -136,8 +136,7 @@ def test_version_conflict_is_adopted_and_change_repeated():
 def test_newer_controller_decision_ends_isr_changes():
     leader = LeaderWithWriter()
     leader.propose_broker_3()
-    path = paths.partition("t", 0)
-    leader.session.set(path, LeaderAndIsr(2, 6, (2,), 1).to_json())
+    leader.session.set(PARTITION, LeaderAndIsr(2, 6, (2,), 1).to_json())
     leader.writer.write()
     assert leader.node()["leader"] == 2
     assert leader.partition.leadership().proposed_isr() is None
@@ -170,11 +169,10 @@ def test_leader_is_registered_and_unregistered():
     leader = LeaderWithWriter()
     leader.writer.register([leader.partition.leadership()])
     leader.writer.write()
-    state = paths.partition_state("t", 0)
-    assert leader.node(state)["leader"] == 1
+    assert leader.node(STATE)["leader"] == 1
     leader.writer.unregister([leader.partition.key])
     leader.writer.write()
-    assert state not in leader.server.nodes
+    assert STATE not in leader.server.nodes
 
 
 def test_callback_runs_after_last_write():
@@ -192,11 +190,10 @@ def test_leader_is_registered_again_in_new_session():
     leader.writer.register([leader.partition.leadership()])
     leader.writer.write()
     leader.session.expire()
-    state = paths.partition_state("t", 0)
-    assert state not in leader.server.nodes
+    assert STATE not in leader.server.nodes
     leader.writer.register([leader.partition.leadership()])
     leader.writer.write()
-    assert leader.node(state)["leader"] == 1
+    assert leader.node(STATE)["leader"] == 1
 
 
 def test_controller_is_notified_after_quiet_time():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.replicas import PlainRuntime, ReplicaClock
+from tests.support.clocks import Clock
+from tests.support.replicas import PlainRuntime
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError
 from zkbroker.log import TopicPartition
@@ -35,7 +36,7 @@ def test_topic_values_contain_lists():
 
 
 def test_rate_is_kept_over_time():
-    clock = ReplicaClock()
+    clock = Clock()
     throttle = ReplicationThrottle(PlainRuntime(clock))
     throttle.rate = 1000
     taken = 0
@@ -48,7 +49,7 @@ def test_rate_is_kept_over_time():
 
 
 def test_large_response_exceeds_rate_for_its_duration():
-    clock = ReplicaClock()
+    clock = Clock()
     throttle = ReplicationThrottle(PlainRuntime(clock))
     throttle.rate = 1000
     assert not throttle.exceeded
@@ -60,7 +61,7 @@ def test_large_response_exceeds_rate_for_its_duration():
 
 
 def test_bytes_before_window_do_not_count():
-    clock = ReplicaClock()
+    clock = Clock()
     throttle = ReplicationThrottle(PlainRuntime(clock), windows=3, window_ms=100)
     throttle.rate = 1
     throttle.record(10**9)

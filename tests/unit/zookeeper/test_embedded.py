@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from tests.support.zookeeper_quorum import EmbeddedQuorum
 from zkbroker.errors import RegistryError
 from zkbroker.zookeeper import embedded
 from zkbroker.zookeeper.embedded import (
@@ -34,18 +33,6 @@ def test_configuration_has_port_directory_and_ticks(tmp_path):
     assert server.connect_string == "127.0.0.1:1234"
     assert not server.running
     assert server.pid is None
-
-
-def test_servers_of_ensemble_have_common_configuration(tmp_path):
-    quorum = EmbeddedQuorum(tmp_path)
-    lines = {server._lines for server in quorum.servers}
-    assert len(lines) == 1
-    names = [line.partition("=")[0] for line in lines.pop()[2:]]
-    assert names == ["server.1", "server.2", "server.3"]
-    for number in (1, 2, 3):
-        assert (tmp_path / str(number) / "myid").read_text() == f"{number}\n"
-    assert len(set(quorum.connect_string.split(","))) == 3
-    assert quorum.leader is None
 
 
 @pytest.mark.parametrize(
