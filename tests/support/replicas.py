@@ -10,6 +10,7 @@ from typing import Any
 from tests.support.clocks import Clock
 from zkbroker.errors import ErrorCode, OffsetOutOfRange, ProtocolError, StorageError
 from zkbroker.log import TopicPartition
+from zkbroker.log.epochs import LeaderEpochs
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.partition import Partition
@@ -44,6 +45,16 @@ class SteppedRuntime(GreenletsRuntime):
         return self._now_ms
 
 
+class MemoryEpochs(LeaderEpochs):
+    """The real leader epochs, without a file."""
+
+    def __init__(self) -> None:
+        self._use([])
+
+    def _save(self, epochs: list[tuple[int, int]], *, durable: bool = True) -> None:
+        self._use(epochs)
+
+
 @dataclass
 class EntryLog:
     """A log of (leader epoch, value) entries; each appended byte is one entry."""
@@ -59,7 +70,7 @@ class EntryLog:
     cleanup_policy: str = "delete"
     reads: list[int] = field(default_factory=list)
     flush_waits: list[float | None] = field(default_factory=list)
-    epoch_starts: list[tuple[int, int]] = field(default_factory=list)
+    epochs: MemoryEpochs = field(default_factory=MemoryEpochs)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         first = self.first_unstable_offset
@@ -86,12 +97,10 @@ class EntryLog:
     def begin_epoch(self, epoch: int, *, may_fall: bool = False) -> None:
         if self.broken:
             raise StorageError("broken")
-        latest = self.epoch_starts[-1][0] if self.epoch_starts else -1
-        if epoch < latest and not may_fall:
+        if epoch < self.epochs.latest and not may_fall:
             raise ProtocolError("old epoch", code=ErrorCode.FENCED_LEADER_EPOCH)
-        if epoch != latest:
-            kept = [each for each in self.epoch_starts if each[0] < epoch]
-            self.epoch_starts = [*kept, (epoch, self.log_end_offset)]
+        if epoch != self.epochs.latest:
+            self.epochs.assign(epoch, self.log_end_offset)
         if self.offline is not None:
             raise StorageError(self.offline)
 
@@ -137,25 +146,16 @@ class EntryLog:
         return []
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        latest = self.epoch_starts[-1][0] if self.epoch_starts else -1
-        if epoch > latest or epoch < 0:
-            return -1, -1
-        if epoch == latest:
-            return epoch, self.log_end_offset
-        before = epoch
-        for known, start in self.epoch_starts:
-            if known > epoch:
-                return before, start
-            before = known
-        raise AssertionError
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def truncate_to(self, offset: int) -> int:
         del self.entries[max(0, offset - self.log_start_offset) :]
-        self.epoch_starts = [each for each in self.epoch_starts if each[1] < self.log_end_offset]
+        self.epochs.truncate_to(self.log_end_offset)
         return self.log_end_offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        self.entries, self.epoch_starts = [], []
+        self.entries.clear()
+        self.epochs.clear()
         self.log_start_offset = offset
 
     def advance_start_to(self, offset: int) -> int:

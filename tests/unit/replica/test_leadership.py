@@ -311,7 +311,7 @@ def test_new_leader_has_no_positions():
     partition.become_leader(decided(1, 5))
     assert partition.high_watermark == 3
     assert partition.leadership().remote[2].log_end_offset == -1
-    assert partition.log.epoch_starts == [(5, 10)]
+    assert partition.log.epochs.all() == [(5, 10)]
 
 
 def test_records_are_deleted_up_to_high_watermark():

@@ -33,7 +33,7 @@ def cut(log: EntryLog, answer: tuple[int, int], high_watermark: int = 0) -> Trun
 def follow(follower: EntryLog, leader: EntryLog, high_watermark: int = 0) -> int:
     """Truncate a follower completely; return the number of questions to its leader."""
     for questions in range(1, 20):
-        latest = follower.epoch_starts[-1][0] if follower.epoch_starts else -1
+        latest = follower.epochs.latest
         if latest < 0:
             follower.truncate_to(cut_without_epochs(high_watermark, follower.log_end_offset).offset)
             return questions - 1
@@ -77,7 +77,7 @@ def test_response_before_first_epoch_of_log():
 
 def test_end_offset_of_leader_is_used_for_lost_epoch():
     log = log_of(1, 1)
-    log.epoch_starts = []
+    log.epochs.clear()
     assert cut(log, (4, 1)) == TruncationPoint(1, True)
 
 
@@ -132,7 +132,7 @@ def test_random_histories_end_as_equal_logs():
             if rng.random() < 0.8:
                 leader.begin_epoch(epoch)
                 leader.entries += [(epoch, n) for n in range(rng.randrange(4))]
-        leader = max(logs, key=lambda each: each.epoch_starts[-1:] or [(-1, 0)])
+        leader = max(logs, key=lambda each: each.epochs.latest)
         for other in logs:
             if other is leader:
                 continue
