@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.support.simulated_calls import ServerCalls
 from tests.support.simulated_time import Clock
 from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.errors import RegistryError
@@ -16,12 +17,10 @@ from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import (
     BadVersion,
     ConnectionLost,
-    NodeExists,
     NodeStat,
     NoNode,
     SessionLost,
     SessionState,
-    TransactionFailed,
 )
 
 _LOCK = get_runtime("threads").lock()
@@ -39,7 +38,7 @@ def children_data(session: "InstantSession", path: str) -> list[bytes]:
     return [session.get(f"{path}/{name}")[0] for name in sorted(session.children(path))]
 
 
-class InstantSession:
+class InstantSession(ServerCalls):
     """A session without time. `before`, when set, is called before every change.
 
     `flights` counts the calls; `asked` has every path that they read or changed, in order.
@@ -111,75 +110,28 @@ class InstantSession:
         self.flights += 1
         self.asked += asked
 
-    def _find(self, path: str, watch: Any) -> tuple[bytes, NodeStat]:
-        found = self.server.get(path)
-        self.server.watch(path, "data", self, watch)
-        return found
-
-    def _look(self, path: str, watch: Any) -> NodeStat | None:
-        self.server.watch(path, "data", self, watch)
-        return self.server.get(path)[1] if path in self.server.nodes else None
-
-    def get(self, path: str, watch: Any = None) -> tuple[bytes, NodeStat]:
+    def _read(self, execute: Callable[[], Any], *paths: str) -> Any:
         with self._lock:
-            self._flight(path)
-            return self._find(path, watch)
+            self._flight(*paths)
+            return execute()
 
-    def exists(self, path: str, watch: Any = None) -> NodeStat | None:
+    def _write(self, execute: Callable[[], Any], *paths: str) -> Any:
         with self._lock:
-            self._flight(path)
-            return self._look(path, watch)
-
-    def children(self, path: str, watch: Any = None) -> list[str]:
-        with self._lock:
-            self._flight(path)
-            found = self.server.children(path)
-            self.server.watch(path, "children", self, watch)
-            return found
+            self._flight(*paths)
+            self.before()
+            return execute()
 
     def get_many(
         self, names: Sequence[str], watches: Sequence[Any] | None = None
     ) -> list[tuple[bytes, NodeStat] | None]:
-        with self._lock:
-            self._flight(*names)
-            return [
-                self._find(path, watch) if path in self.server.nodes else None
-                for path, watch in zip(names, watches or [None] * len(names), strict=True)
-            ]
+        asked = list(zip(names, watches or [None] * len(names), strict=True))
+        return self._read(lambda: self._find_all(asked), *names)
 
     def exists_many(
         self, names: Sequence[str], watches: Sequence[Any] | None = None
     ) -> list[NodeStat | None]:
-        with self._lock:
-            self._flight(*names)
-            return [
-                self._look(path, watch)
-                for path, watch in zip(names, watches or [None] * len(names), strict=True)
-            ]
-
-    def create(
-        self,
-        path: str,
-        data: bytes = b"",
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        parents: bool = False,
-    ) -> str:
-        with self._lock:
-            self._flight(path)
-            self.before()
-            if sequential:
-                path = self.server.numbered(path)
-            self.server.create(path, data, self.session_id if ephemeral else 0, parents)
-            return path
-
-    def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
-        with self._lock:
-            self._flight(path)
-            self.before()
-            self.server.set(path, data, version)
-            return self.server.get(path)[1]
+        asked = zip(names, watches or [None] * len(names), strict=True)
+        return self._read(lambda: [self._look(*each) for each in asked], *names)
 
     def set_many(self, writes: Sequence[Any]) -> list[NodeStat | RegistryError]:
         answers: list[NodeStat | RegistryError] = []
@@ -194,34 +146,7 @@ class InstantSession:
         self, path: str, version: int = -1, *, recursive: bool = False, missing_ok: bool = False
     ) -> None:
         with self._lock:
-            self._flight(path)
-            self.before()
             if recursive and path in self.server.nodes:
                 for child in self.server.children(path):
                     self.delete(f"{path}/{child}", recursive=True)
-            try:
-                self.server.delete(path, version)
-            except NoNode:
-                if not (missing_ok or recursive):
-                    raise
-
-    def ensure_path(self, path: str) -> None:
-        with self._lock:
-            self._flight(path)
-            try:
-                self.server.create(path, parents=True)
-            except NodeExists:
-                pass
-
-    def transaction(self, operations: Sequence[Any]) -> None:
-        refused = self.transactions([operations])[0]
-        if refused is not None:
-            raise refused
-
-    def transactions(self, batches: Sequence[Sequence[Any]]) -> list[TransactionFailed | None]:
-        if not batches:
-            return []
-        with self._lock:
-            self._flight(*(batch[0].path for batch in batches))
-            self.before()
-            return [self.server.transaction(batch, self.session_id) for batch in batches]
+            super().delete(path, version, missing_ok=missing_ok or recursive)

@@ -14,14 +14,13 @@ from typing import Any
 
 import greenlet
 
+from tests.support.simulated_calls import ServerCalls
 from tests.support.simulated_time import Process, SimRuntime
 from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.errors import RegistryError
 from zkbroker.zookeeper import (
     ConnectionLost,
-    NodeExists,
     NodeStat,
-    NoNode,
     SessionLost,
     SessionState,
     TransactionFailed,
@@ -38,7 +37,7 @@ class _Request:
         self.done = False
 
 
-class SimSession:
+class SimSession(ServerCalls):
     """A client's session."""
 
     def __init__(self, server: SimZooKeeper, process: Process) -> None:
@@ -328,7 +327,7 @@ class SimSession:
             # The callbacks of a state change may still be running.
             self.clock.at(self.clock.now, self.process, request.waiting.switch)
 
-    def _read(self, execute: Callable[[], Any]) -> Any:
+    def _read(self, execute: Callable[[], Any], *paths: str) -> Any:
         deadline = self.clock.now + self.server.session_timeout_s + 2
         while True:
             try:
@@ -337,54 +336,26 @@ class SimSession:
                 if self.clock.now >= deadline or self.closed:
                     raise
 
-    # -- the interface of `ZkSession`
+    def _write(self, execute: Callable[[], Any], *paths: str) -> Any:
+        return self._call(execute)
 
-    def get(self, path: str, watch: Any = None) -> tuple[bytes, NodeStat]:
-        def execute() -> tuple[bytes, NodeStat]:
-            found = self.server.get(path)
-            self.server.watch(path, "data", self, watch)
-            return found
-
-        return self._read(execute)
-
-    def exists(self, path: str, watch: Any = None) -> NodeStat | None:
-        def execute() -> NodeStat | None:
-            self.server.watch(path, "data", self, watch)
-            try:
-                return self.server.get(path)[1]
-            except NoNode:
-                return None
-
-        return self._read(execute)
-
-    def children(self, path: str, watch: Any = None) -> list[str]:
-        def execute() -> list[str]:
-            found = self.server.children(path)
-            self.server.watch(path, "children", self, watch)
-            return found
-
-        return self._read(execute)
+    def _transact(self, batches: Sequence[Sequence[Any]]) -> list[TransactionFailed | None]:
+        refused = super()._transact(batches)
+        if self.server.random.random() < self.server.answers_lost:
+            # The transactions are carried out, but the answer is lost.
+            self.server.on_answer_lost(self)
+        return refused
 
     def get_many(
         self, paths: Sequence[str], watches: Sequence[Any] | None = None
     ) -> list[tuple[bytes, NodeStat] | None]:
-        def execute(part: list[tuple[str, Any]]) -> list[tuple[bytes, NodeStat] | None]:
-            found: list[tuple[bytes, NodeStat] | None] = []
-            for path, watch in part:
-                try:
-                    found.append(self.server.get(path))
-                    self.server.watch(path, "data", self, watch)
-                except NoNode:
-                    found.append(None)
-            return found
-
         everything = list(zip(paths, watches or [None] * len(paths), strict=True))
         # Other clients may change nodes between two reads; one such gap is enough for a run.
         cut = self.server.random.randrange(len(everything) + 1) if everything else 0
         answers: list[tuple[bytes, NodeStat] | None] = []
         for part in (everything[:cut], everything[cut:]):
             if part:
-                answers += self._read(lambda part=part: execute(part))
+                answers += self._read(lambda part=part: self._find_all(part))
         return answers
 
     def exists_many(
@@ -395,63 +366,7 @@ class SimSession:
             for path, watch in zip(paths, watches or [None] * len(paths), strict=True)
         ]
 
-    def create(
-        self,
-        path: str,
-        data: bytes = b"",
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        parents: bool = False,
-    ) -> str:
-        def execute() -> str:
-            made = self.server.numbered(path) if sequential else path
-            # The node belongs to the session at the time of execution.
-            self.server.create(made, data, self.session_id if ephemeral else 0, parents)
-            return made
-
-        return str(self._call(execute))
-
-    def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
-        def execute() -> NodeStat:
-            self.server.set(path, data, version)
-            return self.server.get(path)[1]
-
-        found: NodeStat = self._call(execute)
-        return found
-
     def wait_connected(self, timeout_s: float | None = None) -> bool:
         if self.state is not SessionState.CONNECTED and timeout_s:
             self.clock.sleep(self.process, timeout_s)
         return self.state is SessionState.CONNECTED
-
-    def delete(self, path: str, version: int = -1, *, missing_ok: bool = False) -> None:
-        try:
-            self._call(lambda: self.server.delete(path, version))
-        except NoNode:
-            if not missing_ok:
-                raise
-
-    def ensure_path(self, path: str) -> None:
-        try:
-            self._call(lambda: self.server.create(path, parents=True))
-        except NodeExists:
-            pass
-
-    def transaction(self, operations: Sequence[Any]) -> None:
-        refused = self.transactions([operations])[0]
-        if refused is not None:
-            raise refused
-
-    def transactions(self, batches: Sequence[Sequence[Any]]) -> list[TransactionFailed | None]:
-        if not batches:
-            return []
-
-        def execute() -> list[TransactionFailed | None]:
-            refused = [self.server.transaction(batch, self.session_id) for batch in batches]
-            if self.server.random.random() < self.server.answers_lost:
-                # The transactions are carried out, but the answer is lost.
-                self.server.on_answer_lost(self)
-            return refused
-
-        return self._call(execute)
