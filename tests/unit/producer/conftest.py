@@ -1,4 +1,4 @@
-"""Fixtures of producer tests: a broker with a topic, and both intakes of the send queue."""
+"""Fixtures of producer tests: a broker with a topic, both intakes, and a close that cancels."""
 
 import importlib
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from zkbroker.producer import portable, send_queue
+from zkbroker.producer import outcome_waits, portable, send_queue
 
 
 @pytest.fixture(params=["portable", "native"])
@@ -23,6 +23,14 @@ def intake_kind(request: pytest.FixtureRequest) -> type[portable.Intake]:
 def each_intake(intake_kind: type[portable.Intake], monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with producers of both kinds."""
     monkeypatch.setattr(send_queue, "Intake", intake_kind)
+
+
+@pytest.fixture
+def cancelling_close(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Return a time-out of `close` that cancels messages at its start, and is long for that."""
+    monkeypatch.setattr(outcome_waits, "_CANCEL_SHARE", 0.99)
+    monkeypatch.setattr(outcome_waits, "_CANCEL_MOST_S", 60.0)
+    return 20.0
 
 
 @pytest.fixture

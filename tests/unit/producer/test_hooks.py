@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
 from zkbroker.errors import ErrorCode
 from zkbroker.producer import (
@@ -185,18 +184,15 @@ def test_failing_encoder_raises_in_send_and_names_topic(fake, runtime):
             producer.send(KeyedMessage("t", b"x", key=1.5))
 
 
-def test_undelivered_messages_are_raised_and_passed_to_handler():
+def test_undelivered_messages_are_raised_and_passed_to_handler(fake, cancelling_close):
     recorder = RecordingHandler()
     recorder.last_batch_before_close = list
-    with FakeCluster() as fake:
-        fake.create("t", [None])
-        producer = asynchronous(
-            fake, plugins={"callback_handler": recorder}, retries=1_000_000, queue_time=1
-        )
-        for i in range(5):
-            producer.send(KeyedMessage("t", b"%d" % i))
-        with pytest.raises(Undelivered, match="5 messages were not delivered") as caught:
-            producer.close(0.5)
-        assert caught.value.count == 5
-        assert sorted(m.message for m in caught.value.messages) == [b"%d" % i for i in range(5)]
-        assert len(recorder.failed) == 5
+    fake.create("t", [None])
+    producer = asynchronous(fake, plugins={"callback_handler": recorder}, retries=1_000_000)
+    for i in range(5):
+        producer.send(KeyedMessage("t", b"%d" % i))
+    with pytest.raises(Undelivered, match="5 messages were not delivered") as caught:
+        producer.close(cancelling_close)
+    assert caught.value.count == 5
+    assert sorted(m.message for m in caught.value.messages) == [b"%d" % i for i in range(5)]
+    assert len(recorder.failed) == 5

@@ -32,10 +32,12 @@ def test_messages_lost_at_exit_are_logged():
         import logging, sys
         logging.basicConfig()
         from zkbroker.config.producer import ProducerConfig
-        from zkbroker.producer import (KeyedMessage, Producer)
+        from zkbroker.producer import (KeyedMessage, Producer, outcome_waits)
+        # It cancels after 0.2 s, and may take the other 19.8 s.
+        outcome_waits._CANCEL_SHARE, outcome_waits._CANCEL_MOST_S = 0.99, 60.0
         config = ProducerConfig.from_properties(
             {"metadata.broker.list": sys.argv[1], "producer.type": "async",
-             "close.timeout.ms": "2000", "retries": "1000000"}
+             "close.timeout.ms": "20000", "retries": "1000000"}
         )
         Producer(config).send(KeyedMessage("t", b"x"))
     """

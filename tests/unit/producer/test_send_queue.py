@@ -72,7 +72,7 @@ def test_queue_is_bounded_in_bytes(fake, runtime):
 
 
 @RUNTIMES
-def test_close_raises_in_send_waiting_for_space(fake, runtime):
+def test_close_raises_in_send_waiting_for_space(fake, runtime, cancelling_close):
     gate = hold_produce(fake)
     producer = asynchronous(fake, runtime, queue_size=1)
     producer.send(KeyedMessage("t", b"x"))
@@ -88,7 +88,7 @@ def test_close_raises_in_send_waiting_for_space(fake, runtime):
     while not producer._sender.send_queue.starved:
         producer._runtime.sleep(0.01)
     with pytest.raises(Undelivered):
-        producer.close(0.5)
+        producer.close(cancelling_close)
     assert task.join(WAIT_S)
     assert len(outcome) == 1
     gate.set()
