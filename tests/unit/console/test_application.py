@@ -14,7 +14,7 @@ from zkbroker.errors import RegistryError
 from zkbroker.runtime import get_runtime
 from zkbroker.security.password_hashes import PasswordHash
 
-ANN = PasswordHash.of("right")
+ANN = PasswordHash.of("right", iterations=1)
 
 
 class CollectorAfterOneReading:

@@ -5,7 +5,12 @@ from zkbroker.console.logins import LASTS_S, Logins, Role
 from zkbroker.runtime import get_runtime
 from zkbroker.security.password_hashes import PasswordHash
 
-ANN = f"ann:{PasswordHash.of('right')}"
+
+def line(user, password):
+    return f"{user}:{PasswordHash.of(password, iterations=1)}\n"
+
+
+ANN = line("ann", "right")
 
 
 @pytest.fixture
@@ -16,7 +21,7 @@ def clock():
 @pytest.fixture
 def users(tmp_path):
     file = tmp_path / "users"
-    file.write_text(f"{ANN}\nbob:{PasswordHash.of('builder')}\n")
+    file.write_text(ANN + line("bob", "builder"))
     return file
 
 
@@ -58,10 +63,10 @@ def test_session_ends_by_timeout_and_logout(logins, clock):
 
 def test_session_ends_if_its_user_line_changes(logins, users):
     token = logins.log_in("bob", "builder", "a")
-    users.write_text(f"{ANN}\nbob:{PasswordHash.of('another')}\n# changed\n")
+    users.write_text(ANN + line("bob", "another") + "# changed\n")
     assert logins.visitor(token) is None
     ann = logins.log_in("ann", "right", "a")
-    users.write_text(f"bob:{PasswordHash.of('another')}\n")
+    users.write_text(line("bob", "another"))
     assert logins.visitor(ann) is None
 
 
@@ -72,7 +77,7 @@ def test_oldest_sessions_are_dropped_beyond_the_limit(logins, monkeypatch):
 
 
 def test_login_is_only_that_of_the_named_user(logins, users):
-    users.write_text(f"ann:{PasswordHash.of('x:secret')}\n")
+    users.write_text(line("ann", "x:secret"))
     assert isinstance(logins.log_in("ann", "x:secret", "a"), str)
     # With a colon in the name, the same bytes would be the credentials of another user.
     assert logins.log_in("ann:x", "secret", "a") is Access.DENIED
