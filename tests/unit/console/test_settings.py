@@ -1,6 +1,6 @@
 import pytest
 
-from zkbroker.console.settings import ConsoleSettings, cluster_id_of, cluster_settings, parse_page
+from zkbroker.console.settings import ConsoleSettings, cluster_id_of, cluster_settings
 from zkbroker.errors import ConfigError
 
 
@@ -35,6 +35,7 @@ def test_cluster_settings_from_properties():
         ({"zookeeper.conect": "z:1"}, "zookeeper.conect is not a setting"),
         ({"bootstrap.servers": "b:1", "console.admin.port": "x"}, "give a port"),
         ({"bootstrap.servers": "b:1", "console.admin.pages": "b1:9100"}, "not an admin page"),
+        ({"bootstrap.servers": "b:1", "console.admin.pages": "3=file:///x"}, "give ID=http"),
     ],
 )
 def test_invalid_properties_are_refused(properties, message):
@@ -45,12 +46,6 @@ def test_invalid_properties_are_refused(properties, message):
 def test_cluster_id_is_valid_in_urls():
     assert cluster_id_of("zk:2181/kafka") == "zk-2181-kafka"
     assert cluster_id_of("///") == "cluster"
-
-
-def test_admin_page_has_broker_id_and_scheme():
-    assert parse_page("3=http://h:1/") == (3, "http://h:1")
-    with pytest.raises(ConfigError, match="give ID=http"):
-        parse_page("3=file:///etc/passwd")
 
 
 @pytest.mark.parametrize("bad", [{"interval_s": 0.1}, {"samples": 1}])
