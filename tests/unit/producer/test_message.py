@@ -30,12 +30,11 @@ def test_valid_message_fields_pass_check():
     check_fields(KeyedMessage("t", b"x", partition=0, timestamp_ms=-1, headers=headers))
 
 
-@RUNTIMES
 @pytest.mark.parametrize("name", INVALID)
-def test_invalid_message_is_refused_and_others_are_stored(fake, runtime, name):
+def test_invalid_message_is_refused_and_others_are_stored(fake, name):
     message, error_text = INVALID[name]
     fake.create("later", [0])
-    with asynchronous(fake, runtime) as producer:
+    with asynchronous(fake) as producer:
         before = producer.send(KeyedMessage("t", b"before"))
         with pytest.raises(EncodingFailed, match=error_text):
             producer.send(message)
@@ -43,10 +42,9 @@ def test_invalid_message_is_refused_and_others_are_stored(fake, runtime, name):
         assert [each.result(WAIT_S).offset for each in (before, *after)] == [0, 1, 0]
 
 
-@RUNTIMES
 @pytest.mark.parametrize("given", [b"bytes", "text", [KeyedMessage("t", b"x"), b"x"]])
-def test_argument_that_is_not_a_message_is_refused_before_sending(fake, runtime, given):
-    with make(fake, runtime) as producer:
+def test_argument_that_is_not_a_message_is_refused_before_sending(fake, given):
+    with make(fake) as producer:
         with pytest.raises(TypeError, match="send takes a KeyedMessage or a list of them"):
             producer.send(given)
         assert producer.send(KeyedMessage("t", b"first")).offset == 0
