@@ -26,6 +26,26 @@ def membership(runtime, notified, **settings):
     )
 
 
+def join_as_member_1(member, monkeypatch):
+    """Subscribe, and let each join succeed; return the ids with which the member asks."""
+    asked = []
+
+    def join(member_id, topics):
+        asked.append(member_id)
+        member._exchange.member_id = "member-1"
+        return Share(1, "member-1", ())
+
+    monkeypatch.setattr(member._exchange, "join", join)
+    member.subscribe(frozenset({"t"}))
+    return asked
+
+
+def wait(notified, condition):
+    while not condition():
+        assert notified.wait(WAIT_S)
+        notified.clear()
+
+
 @pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
 def test_assignor_error_raises_in_poll_and_rejoins(monkeypatch, runtime_name):
     runtime = get_runtime(runtime_name)
@@ -42,10 +62,10 @@ def test_assignor_error_raises_in_poll_and_rejoins(monkeypatch, runtime_name):
     for times in (1, 2):
         assert notified.wait(WAIT_S)
         notified.clear()
+        assert len(asked) == times
         error = member.take_error()
         assert isinstance(error, ClientError)
         assert "group g cannot be joined: LookupError" in str(error)
-        assert len(asked) == times
     member.leave(WAIT_S)
     assert not member._task.alive
 
@@ -55,27 +75,12 @@ def test_member_without_heartbeat_response_rejoins_with_its_id(monkeypatch, runt
     runtime = get_runtime(runtime_name)
     notified = runtime.event()
     member = membership(runtime, notified, session_timeout_ms=50, heartbeat_interval_ms=10)
-    asked = []
-
-    def join(member_id, topics):
-        asked.append(member_id)
-        member._exchange.member_id = "member-1"
-        return Share(1, "member-1", ())
-
-    monkeypatch.setattr(member._exchange, "join", join)
-    member.subscribe(frozenset({"t"}))
+    asked = join_as_member_1(member, monkeypatch)
     for _ in range(2):
-        while member.offered is None:
-            assert notified.wait(WAIT_S)
-            notified.clear()
-        member.take()
-        while not member.lost:
-            assert notified.wait(WAIT_S)
-            notified.clear()
+        wait(notified, member.take)
+        wait(notified, lambda: member.lost)
         member.released()
-    while len(asked) < 3:
-        assert notified.wait(WAIT_S)
-        notified.clear()
+    wait(notified, lambda: len(asked) == 3)
     assert asked == ["", "member-1", "member-1"]
     member.leave(WAIT_S)
     assert not member._task.alive
@@ -97,26 +102,12 @@ def test_fenced_member_keeps_its_id_unless_coordinator_forgot_it(
         runtime, notified, heartbeat_interval_ms=beat_ms, session_timeout_ms=180_000
     )
     member._coordinator = ScriptedCoordinator(SimpleNamespace(error_code=error))
-    asked = []
-
-    def join(member_id, topics):
-        asked.append(member_id)
-        member._exchange.member_id = "member-1"
-        return Share(1, "member-1", ())
-
-    monkeypatch.setattr(member._exchange, "join", join)
-    member.subscribe(frozenset({"t"}))
-    while member.take() is None:
-        assert notified.wait(WAIT_S)
-        notified.clear()
+    asked = join_as_member_1(member, monkeypatch)
+    wait(notified, member.take)
     if by_commit:
         member.fence(error)
-    while not member.lost:
-        assert notified.wait(WAIT_S)
-        notified.clear()
+    wait(notified, lambda: member.lost)
     member.released()
-    while len(asked) < 2:
-        assert notified.wait(WAIT_S)
-        notified.clear()
-    assert asked[:2] == ["", rejoin_id]
+    wait(notified, lambda: len(asked) == 2)
+    assert asked == ["", rejoin_id]
     member.leave(WAIT_S)
