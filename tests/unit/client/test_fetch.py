@@ -1,11 +1,10 @@
-"""Fetch requests and responses, and the next offset."""
+"""Fetch requests and responses."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support.message_sets import message_set
 from zkbroker.client.fetch import (
     Wanted,
     answer_of_one,
@@ -16,15 +15,9 @@ from zkbroker.client.fetch import (
     send_fetch,
 )
 from zkbroker.config.fetching import FetchSettings
-from zkbroker.errors import (
-    CorruptMessage,
-    MessageSizeTooLarge,
-    ProtocolError,
-    UnsupportedVersion,
-)
+from zkbroker.errors import MessageSizeTooLarge, ProtocolError, UnsupportedVersion
 from zkbroker.protocol.messages import FetchResponse
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
-from zkbroker.records import Codec, offset_after
 
 
 class Connection:
@@ -48,28 +41,6 @@ class Connection:
 
         pending.result = result
         return pending
-
-
-@pytest.mark.parametrize("magic", [0, 1, 2])
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_offset_after_follows_last_whole_entry(magic: int, codec: Codec) -> None:
-    first = message_set(magic, 3, base=10, codec=codec)
-    second = message_set(magic, 1, base=13, codec=codec)
-    assert offset_after(first) == 13
-    assert offset_after(first + second) == 14
-    assert offset_after(first + second[:-1]) == 13
-
-
-def test_offset_after_is_none_without_whole_entry() -> None:
-    assert offset_after(message_set(2, 1)[:-1]) is None
-    assert offset_after(b"\0" * 5) is None
-
-
-def test_corrupt_entry_ends_offset_after_and_raises_when_first() -> None:
-    corrupt = bytes([0] * 8 + [0, 0, 0, 20] + [9] * 20)
-    assert offset_after(message_set(2, 3) + corrupt) == 3
-    with pytest.raises(CorruptMessage):
-        offset_after(corrupt)
 
 
 def test_fetch_size_doubles_up_to_limit() -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.support.logs_cluster import LeaderLog, LogsCluster
-from tests.support.message_sets import message_set
+from tests.support.logs_cluster import LeaderLog, LogsCluster, log_with
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
 from zkbroker.errors import (
@@ -15,13 +14,6 @@ from zkbroker.errors import (
 from zkbroker.runtime import get_runtime
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
-
-
-def log_with(count: int, leader: int = 0, start: int = 0) -> LeaderLog:
-    log = LeaderLog(leader, start)
-    if count:
-        log.append(message_set(2, count, base=start))
-    return log
 
 
 def cluster_of(*logs: LeaderLog) -> LogsCluster:

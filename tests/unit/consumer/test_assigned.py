@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.logs_cluster import LeaderLog, LogsCluster, log_with
 from tests.support.message_sets import message_set
-from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, ConsumerTimeout, resolve_offsets
+from zkbroker.consumer import ConsumerTimeout
 from zkbroker.consumer.assigned import AssignedConsumer
-from zkbroker.errors import LeaderNotAvailable, OffsetOutOfRange
+from zkbroker.errors import OffsetOutOfRange
 from zkbroker.runtime import get_runtime
 
 
@@ -31,10 +31,8 @@ def test_each_partition_is_read_to_its_stop_offset(runtime: str) -> None:
 
 def test_stop_offset_after_gap_is_reached() -> None:
     # Offsets 3 and 4 were compacted away; the stop is the log end offset 5.
-    log = log_with(3)
-    gap = message_set(2, 3, base=2)
-    log.data = message_set(2, 2) + _without_last_records(gap)
-    log.end = 5
+    log = log_with(2)
+    log.append(_without_last_records(message_set(2, 3, base=2)))
     with AssignedConsumer(cluster_of("threads", log), {("t", 0): 0}, stop={("t", 0): 5}) as reader:
         assert [m.offset for m in reader] == [0, 1, 2]
 
@@ -77,17 +75,3 @@ def test_offset_outside_log_raises_without_reset_policy() -> None:
         pytest.raises(OffsetOutOfRange, match="5 to 8"),
     ):
         next(iter(consumer))
-
-
-def test_offsets_are_resolved_with_one_request_per_leader() -> None:
-    cluster = cluster_of("threads", log_with(3), log_with(2, leader=1), log_with(1, start=7))
-    times = {("t", 0): LATEST_TIME, ("t", 1): LATEST_TIME, ("t", 2): EARLIEST_TIME}
-    assert resolve_offsets(cluster, times) == {("t", 0): 3, ("t", 1): 2, ("t", 2): 7}
-    assert resolve_offsets(cluster, {("t", 0): 99}) == {("t", 0): None}
-
-
-def test_error_names_partition_without_leader() -> None:
-    log = log_with(1)
-    log.leader = None
-    with pytest.raises(LeaderNotAvailable, match="t-0"):
-        resolve_offsets(cluster_of("threads", log), {("t", 0): LATEST_TIME}, timeout_s=0.1)

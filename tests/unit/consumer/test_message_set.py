@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.message_sets import message_set
-from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
+from zkbroker.consumer.message_set import FetchRequest, MessageSet
 from zkbroker.errors import OffsetOutOfRange
 
 
@@ -20,7 +20,3 @@ def test_message_set_with_error_raises_and_keeps_offset() -> None:
     assert (found.next_offset, found.high_watermark) == (12, -1)
     with pytest.raises(OffsetOutOfRange):
         list(found)
-
-
-def test_place_names_partition_and_offset() -> None:
-    assert place(FetchRequest("t", 1, 12)) == "t-1 at offset 12"
