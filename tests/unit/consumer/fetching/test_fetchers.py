@@ -8,7 +8,7 @@ import pytest
 from tests.support.logs_cluster import LeaderLog, LogsCluster, log_with
 from tests.support.message_sets import message_set
 from zkbroker.config.fetching import FetchSettings
-from zkbroker.consumer import ConsumerTimeout, KafkaStream
+from zkbroker.consumer import KafkaStream
 from zkbroker.consumer.fetching import fetchers
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.partition import ConsumedPartition
@@ -45,16 +45,22 @@ class FetchersSetup:
         self.fetchers.start(partitions.values())
         return partitions
 
+    def seek(self, partition: ConsumedPartition, offset: int) -> None:
+        partition.seek(offset)
+        self.stream.interrupt()
+        self._wake()
+
     def read(self, count: int) -> list[tuple[str, int, int]]:
         return [
             (m.topic, m.partition, m.offset) for m in itertools.islice(iter(self.stream), count)
         ]
 
 
+Make = Callable[[dict[tuple[str, int], LeaderLog]], FetchersSetup]
+
+
 @pytest.fixture(params=["threads", "gevent"])
-def make_setup(
-    request: pytest.FixtureRequest,
-) -> Iterator[Callable[[dict[tuple[str, int], LeaderLog]], FetchersSetup]]:
+def make_setup(request: pytest.FixtureRequest) -> Iterator[Make]:
     made: list[FetchersSetup] = []
 
     def make(logs: dict[tuple[str, int], LeaderLog]) -> FetchersSetup:
@@ -65,9 +71,6 @@ def make_setup(
     for each in made:
         if each.fetchers is not None:
             assert each.fetchers.close(10)
-
-
-Make = Callable[[dict[tuple[str, int], LeaderLog]], FetchersSetup]
 
 
 def log_with_large_message() -> LeaderLog:
@@ -91,15 +94,6 @@ def test_one_stream_delivers_partitions_of_several_brokers(make_setup: Make) -> 
     assert {broker for broker, _, _ in setup.cluster.fetches} == {0, 1}
 
 
-def test_fetcher_delivers_messages_appended_later(make_setup: Make) -> None:
-    log = log_with(2)
-    setup = make_setup({("t", 0): log})
-    setup.start({("t", 0): 1})
-    assert setup.read(1) == [("t", 0, 1)]
-    log.append(message_set(2, 1, base=2))
-    assert setup.read(1) == [("t", 0, 2)]
-
-
 @pytest.mark.parametrize(("policy", "first"), [("smallest", 5), ("largest", 8)])
 @pytest.mark.parametrize("offset", [None, 2, 100])
 def test_unknown_or_invalid_offset_is_reset(
@@ -121,10 +115,7 @@ def test_out_of_range_error_without_reset_policy_has_valid_range(make_setup: Mak
         with pytest.raises(OffsetOutOfRange, match="5 to 8") as raised:
             next(setup.stream)
         assert (raised.value.earliest, raised.value.latest) == (5, 8)
-    partition.seek(7)
-    setup.stream.interrupt()
-    assert setup.fetchers is not None
-    setup.fetchers.wake()
+    setup.seek(partition, 7)
     assert setup.read(1) == [("t", 0, 7)]
 
 
@@ -141,10 +132,7 @@ def test_message_above_fetch_limit_raises_until_seek(make_setup: Make) -> None:
     for _ in range(2):
         with pytest.raises(MessageSizeTooLarge, match="t-0 at offset 0"):
             next(setup.stream)
-    partition.seek(1)
-    setup.stream.interrupt()
-    assert setup.fetchers is not None
-    setup.fetchers.wake()
+    setup.seek(partition, 1)
     assert setup.read(1) == [("t", 0, 1)]
 
 
@@ -241,14 +229,6 @@ def test_every_magic_is_read(make_setup: Make) -> None:
     setup = make_setup({("t", 0): log})
     setup.start({("t", 0): 0})
     assert [m[2] for m in setup.read(6)] == list(range(6))
-
-
-def test_stream_without_messages_times_out(make_setup: Make) -> None:
-    setup = make_setup({("t", 0): LeaderLog()})
-    setup.start({("t", 0): 0})
-    setup.stream._timeout_s = 0.05
-    with pytest.raises(ConsumerTimeout):
-        next(setup.stream)
 
 
 def test_response_of_earlier_ownership_does_not_change_new_ownership(make_setup: Make) -> None:

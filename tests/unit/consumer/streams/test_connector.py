@@ -67,18 +67,12 @@ def test_second_creation_of_streams_is_refused(session: Any) -> None:
             consumer.create_message_streams({"t": 1})
 
 
-def test_invalid_topic_is_refused_before_join(session: Any) -> None:
+def test_invalid_streams_are_refused_before_join(session: Any) -> None:
     with connector() as consumer:
         with pytest.raises(InvalidTopic, match="no/such"):
             consumer.create_message_streams({"no/such": 1})
-        consumer.create_message_streams({"t": 1})
-
-
-@pytest.mark.parametrize("topics", [{}, {"t": 0}])
-def test_topic_without_stream_is_refused(session: Any, topics: dict[str, int]) -> None:
-    with connector() as consumer:
         with pytest.raises(ConfigError, match="at least one"):
-            consumer.create_message_streams(topics)
+            consumer.create_message_streams({"t": 0})
         with pytest.raises(ConfigError, match="at least one"):
             consumer.create_message_streams_by_filter(Whitelist("t"), 0)
         consumer.create_message_streams({"t": 1})
@@ -96,14 +90,13 @@ def test_seek_and_commit_need_ownership(session: Any) -> None:
                 act()
 
 
-@pytest.mark.parametrize("offset", [EARLIEST_TIME, LATEST_TIME, -7])
-def test_negative_or_non_integer_offset_is_refused(session: Any, offset: int) -> None:
+def test_time_in_place_of_an_offset_is_refused(session: Any) -> None:
     with connector() as consumer:
         consumer.create_message_streams({"t": 1})
         with pytest.raises(ClientError, match=r"no offset.*call rewind\(EARLIEST_TIME\)"):
-            consumer.seek("t", 0, offset)
+            consumer.seek("t", 0, EARLIEST_TIME)
         with pytest.raises(ClientError, match="no offset"):
-            consumer.commit_offsets({("t", 0): offset})
+            consumer.commit_offsets({("t", 0): LATEST_TIME})
 
 
 def test_shut_down_connector_refuses_use(session: Any) -> None:

@@ -9,6 +9,7 @@ from tests.support.message_sets import message_set
 from zkbroker.consumer import ConsumerTimeout, KafkaStream, MessageAndMetadata, string_decoder
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
+from zkbroker.records import encode_message_set
 from zkbroker.runtime import Runtime, get_runtime
 
 
@@ -64,11 +65,12 @@ def test_messages_of_all_magics_keep_order_and_metadata(runtime: Runtime, magic:
     )
 
 
-def test_decoders_skip_null(runtime: Runtime) -> None:
-    stream = stream_of(runtime, key_decoder=string_decoder(), value_decoder=lambda data: len(data))
+def test_decoders_are_not_called_for_null(runtime: Runtime) -> None:
+    stream = stream_of(runtime, key_decoder=string_decoder(), value_decoder=len)
     partition = partition_of(runtime, stream)
-    feed(partition, 1)
-    assert [(m.key, m.value) for m in take_all(stream)] == [("key", 7)]
+    records = encode_message_set([(b"key", b"value", 1, ()), (None, None, 1, ())])
+    assert partition.add(Chunk(partition, partition.progress, 0, 2, records))
+    assert [(m.key, m.value) for m in take_all(stream)] == [("key", 5), (None, None)]
 
 
 def test_iterator_continues_after_error(runtime: Runtime) -> None:
@@ -110,28 +112,6 @@ def test_message_in_hand_is_delivered_but_not_processed(runtime: Runtime) -> Non
     assert partition.position(in_hand=False) == 2
 
 
-def test_position_moves_past_control_batches(runtime: Runtime) -> None:
-    stream = stream_of(runtime)
-    partition = partition_of(runtime, stream)
-    partition.add(Chunk(partition, partition.progress, 0, 7, b""))
-    assert take_all(stream) == []
-    assert partition.position(in_hand=False) == 7
-
-
-def test_seek_drops_fetched_messages(runtime: Runtime) -> None:
-    stream = stream_of(runtime)
-    partition = partition_of(runtime, stream)
-    feed(partition, 3)
-    feed(partition, 3)
-    assert next(stream).offset == 0
-    assert partition.seek(100)
-    stream.interrupt()
-    assert partition.fetch_offset == 100
-    feed(partition, 2)
-    assert [message.offset for message in take_all(stream)] == [100, 101]
-    assert partition.position(in_hand=False) == 102
-
-
 def test_revoked_partition_delivers_no_message(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     mine, other = partition_of(runtime, stream), partition_of(runtime, stream, 1)
@@ -144,18 +124,6 @@ def test_revoked_partition_delivers_no_message(runtime: Runtime) -> None:
     assert progress.processed == 0
     assert mine.position(in_hand=True) is None
     assert not mine.seek(5)
-
-
-def test_reset_moves_position_in_queue_order(runtime: Runtime) -> None:
-    stream = stream_of(runtime)
-    partition = partition_of(runtime, stream)
-    feed(partition, 2)
-    assert partition.reset(partition.progress, 500)
-    feed(partition, 1)
-    next(stream)
-    assert partition.position(in_hand=False) == 0
-    assert [message.offset for message in take_all(stream)] == [1, 500]
-    assert partition.position(in_hand=False) == 501
 
 
 def test_reset_sets_unknown_position(runtime: Runtime) -> None:
