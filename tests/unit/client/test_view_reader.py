@@ -15,6 +15,18 @@ from zkbroker.protocol import ApiKey
 METADATA = ApiKey.METADATA
 
 
+def fail_readings(monkeypatch, source, *errors):
+    """Let the next readings of a source fail, each with its error."""
+    read, left = source.read, list(errors)
+
+    def failing(topics):
+        if left:
+            raise left.pop(0)
+        return read(topics)
+
+    monkeypatch.setattr(source, "read", failing)
+
+
 def test_new_topic_is_read_alone_and_others_are_kept():
     with FakeCluster(1) as fake, static_cluster(fake) as cluster:
         for name in ("t", "u", "v"):
@@ -56,14 +68,7 @@ def test_failed_reading_is_followed_by_full_reading(monkeypatch):
         with Cluster(source) as cluster:
             fake.create("t", [0])
             cluster.partitions("t")
-            read, failures = source.read, [ClientError("away")]
-
-            def failing(topics):
-                if failures:
-                    raise failures.pop()
-                return read(topics)
-
-            monkeypatch.setattr(source, "read", failing)
+            fail_readings(monkeypatch, source, ClientError("away"))
             fake.create("t", [0, 0])
             with pytest.raises(ClientError, match="away"):
                 cluster.partitions("u")
@@ -104,15 +109,7 @@ def test_watcher_is_called_until_it_is_removed():
 
 def test_unexpected_error_reaches_waiter_and_next_reading_works(monkeypatch):
     with FakeCluster() as fake, static_cluster(fake) as cluster:
-        source = cluster._source
-        read, errors = source.read, [LookupError("a defect")]
-
-        def fails_once(topics):
-            if errors:
-                raise errors.pop()
-            return read(topics)
-
-        monkeypatch.setattr(source, "read", fails_once)
+        fail_readings(monkeypatch, cluster._source, LookupError("a defect"))
         with pytest.raises(ClientError, match="a defect"):
             cluster.refresh()
         cluster.refresh()
@@ -121,19 +118,10 @@ def test_unexpected_error_reaches_waiter_and_next_reading_works(monkeypatch):
 def test_unreadable_source_is_warned_of_once(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "zkbroker.client.view_reader")
     with FakeCluster() as fake, static_cluster(fake) as cluster:
-        read = cluster._source.read
-        away = True
-
-        def read_or_not(topics):
-            if away:
-                raise NoBrokersAvailable("no broker answers")
-            return read(topics)
-
-        monkeypatch.setattr(cluster._source, "read", read_or_not)
+        fail_readings(monkeypatch, cluster._source, *[NoBrokersAvailable("no broker answers")] * 3)
         for _ in range(3):
             with pytest.raises(NoBrokersAvailable):
                 cluster.refresh()
-        away = False
         cluster.refresh()
     levels = [record.levelname for record in caplog.records if "metadata reading" in record.message]
     assert levels[0] == "WARNING"
