@@ -116,19 +116,30 @@ def test_settings_of_unreachable_brokers(brokers, cluster):
         cluster_settings.broker_defaults(cluster, ["num.partitions"])
 
 
-@pytest.mark.parametrize("with_sources", [True, False])
-def test_unnamed_settings_are_sent_again(brokers, topics, with_sources):
-    if with_sources:
-        own = [
-            ConfigEntry("flush.ms", "5", source=ConfigSource.TOPIC),
-            ConfigEntry("flush.messages", "6", source=ConfigSource.TOPIC),
-        ]
-        default = ConfigEntry("retention.ms", "9", source=ConfigSource.DEFAULT)
+@pytest.fixture(params=[True, False], ids=["sources", "defaults only"])
+def described(request, brokers):
+    """Let brokers describe their own and other settings of `visits`, as new and old ones do."""
+    if request.param:
+        own = {"source": ConfigSource.TOPIC}
+        others = [{"source": ConfigSource.DEFAULT}, {"source": ConfigSource.STATIC_BROKER}]
     else:
         brokers.versions[int(ApiKey.DESCRIBE_CONFIGS)] = (0, 0)
-        own = [ConfigEntry("flush.ms", "5"), ConfigEntry("flush.messages", "6")]
-        default = ConfigEntry("retention.ms", "9", is_default=True)
-    described = DescribedConfigs(resource_name="visits", entries=[*own, default])
+        own, others = {}, [{"is_default": True}] * 2
+    entries = [
+        ConfigEntry("flush.ms", "5", **own),
+        ConfigEntry("flush.messages", "6", **own),
+        ConfigEntry("retention.ms", "9", **others[0]),
+        ConfigEntry("segment.ms", "8", **others[1]),
+    ]
+    answer = DescribeConfigsResponse(
+        resources=[DescribedConfigs(resource_name="visits", entries=entries)]
+    )
+    for broker in brokers.brokers:
+        brokers.faults[ApiKey.DESCRIBE_CONFIGS, broker] = lambda _: answer
+
+
+@pytest.mark.usefixtures("described")
+def test_unnamed_settings_are_sent_again(brokers, topics):
     asked = []
 
     def alter(request):
@@ -136,33 +147,16 @@ def test_unnamed_settings_are_sent_again(brokers, topics, with_sources):
         asked.append({each.name: each.value for each in resource.configs})
         return AlterConfigsResponse(resources=[AlteredConfigs(resource_name="visits")])
 
-    for broker in range(2):
-        brokers.faults[ApiKey.DESCRIBE_CONFIGS, broker] = lambda _: DescribeConfigsResponse(
-            resources=[described]
-        )
+    for broker in brokers.brokers:
         brokers.faults[ApiKey.ALTER_CONFIGS, broker] = alter
     topics.alter_config("visits", {"retention.ms": "7"}, ["flush.messages"])
     assert asked == [{"flush.ms": "5", "retention.ms": "7"}]
 
 
-@pytest.mark.parametrize("with_sources", [True, False])
-def test_own_settings_are_recognized_with_and_without_sources(
-    brokers, cluster, topics, with_sources
-):
-    if with_sources:
-        own = ConfigEntry("flush.ms", "5", source=ConfigSource.TOPIC)
-        other = ConfigEntry("retention.ms", "9", source=ConfigSource.STATIC_BROKER)
-    else:
-        brokers.versions[int(ApiKey.DESCRIBE_CONFIGS)] = (0, 0)
-        own = ConfigEntry("flush.ms", "5")
-        other = ConfigEntry("retention.ms", "9", is_default=True)
-    answer = DescribeConfigsResponse(
-        resources=[DescribedConfigs(resource_name="visits", entries=[own, other])]
-    )
-    for broker in (0, 1):
-        brokers.faults[ApiKey.DESCRIBE_CONFIGS, broker] = lambda _: answer
+@pytest.mark.usefixtures("described")
+def test_own_settings_are_recognized_with_and_without_sources(cluster, topics):
     (found,) = topics.describe()
-    assert found.config == {"flush.ms": "5"}
+    assert found.config == {"flush.ms": "5", "flush.messages": "6"}
     assert [(each.leader, each.available) for each in found.partitions] == [
         (0, True),
         (None, False),
