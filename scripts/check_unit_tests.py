@@ -105,6 +105,7 @@ TOGETHER = {
     "zkbroker/cli/api_versions.py": "admin/test_broker_queries.py",
     "zkbroker/cli/offset_places.py": "cli/test_offsets.py",
     "zkbroker/cli/log_dirs.py": "admin/test_broker_queries.py",
+    "zkbroker/cli/suggestions.py": "cli/test_main.py",
     "zkbroker/cli/compat/broker_tools.py": "cli/compat/test_kafka_tools.py",
     "zkbroker/cli/compat/cluster_tools.py": "cli/compat/test_kafka_tools.py",
     "zkbroker/cli/compat/tool_options.py": "cli/compat/test_kafka_tools.py",

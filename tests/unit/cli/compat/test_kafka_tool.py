@@ -58,9 +58,7 @@ def test_ignored_options_are_warned_of(capsys):
     ("typed", "message"),
     [
         ("kafka-topics --zookeper x", "--zookeper is not an option; there are "),
-        ("kafka-topics --topic", "--topic needs a value"),
         ("kafka-topics --zookeeper x", "give exactly one of --list, --create, --describe"),
-        ("kafka-fly", "No such command 'kafka-fly'"),
     ],
 )
 def test_invalid_command_line_of_a_tool_exits_with_2(typed, message):
