@@ -6,9 +6,6 @@ from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, static_cluster
 from zkbroker.client import BrokerUnavailable, Cluster, StaticSource
 from zkbroker.errors import ClientError, LeaderNotAvailable
-from zkbroker.protocol import ApiKey
-
-METADATA = ApiKey.METADATA
 
 
 @RUNTIMES

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make
 from zkbroker.producer import EncodingFailed, KeyedMessage
 from zkbroker.producer.message import check_fields, is_all_bytes
@@ -51,21 +50,20 @@ def test_argument_that_is_not_a_message_is_refused_before_sending(fake, given):
 
 
 @RUNTIMES
-def test_plain_message_object_can_be_reused_after_send(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0, 0, 0, 0])
-        gate = hold_produce(fake)
-        keys = [b"key %d" % number for number in range(8)]
-        with asynchronous(fake, runtime) as producer:
-            again = KeyedMessage("t", b"")
-            for key in keys:
-                again.message = again.key = key
-                producer.send(again)
-            gate.set()
-        placed = {value for number in range(4) for value in fake.values("t", number)}
-        assert placed == set(keys)
+def test_plain_message_object_can_be_reused_after_send(fake, runtime):
+    fake.create("t", [0, 0, 0, 0])
+    gate = hold_produce(fake)
+    keys = [b"key %d" % number for number in range(8)]
+    with asynchronous(fake, runtime) as producer:
+        again = KeyedMessage("t", b"")
         for key in keys:
-            assert key in fake.values("t", DefaultPartitioner().partition(key, 4))
+            again.message = again.key = key
+            producer.send(again)
+        gate.set()
+    placed = {value for number in range(4) for value in fake.values("t", number)}
+    assert placed == set(keys)
+    for key in keys:
+        assert key in fake.values("t", DefaultPartitioner().partition(key, 4))
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,8 @@ def test_offset_is_unknown_with_acks_0(fake, runtime):
 
 
 @RUNTIMES
-def test_message_larger_than_max_request_size_is_refused(runtime):
+def test_message_larger_than_max_request_size_is_refused(fake, runtime):
     with (
-        FakeCluster() as fake,
         asynchronous(fake, runtime, max_request_size=1000) as producer,
         pytest.raises(MessageTooLarge, match=r"max\.request\.size=1000"),
     ):
@@ -96,16 +95,15 @@ def test_callback_can_close_producer(fake, runtime, acks):
 
 
 @RUNTIMES
-def test_unread_failures_are_raised_by_close(runtime):
-    with FakeCluster() as fake:
-        producer = asynchronous(fake, runtime)
-        ignored = producer.send(KeyedMessage("none", b"ignored"))
-        read = producer.send(KeyedMessage("none", b"read"))
-        assert read.exception(WAIT_S) is not None
-        assert ignored.done()
-        with pytest.raises(Undelivered) as caught:
-            producer.close()
-        assert [m.message for m in caught.value.messages] == [b"ignored"]
+def test_unread_failures_are_raised_by_close(fake, runtime):
+    producer = asynchronous(fake, runtime)
+    ignored = producer.send(KeyedMessage("none", b"ignored"))
+    read = producer.send(KeyedMessage("none", b"read"))
+    assert read.exception(WAIT_S) is not None
+    assert ignored.done()
+    with pytest.raises(Undelivered) as caught:
+        producer.close()
+    assert [m.message for m in caught.value.messages] == [b"ignored"]
 
 
 @RUNTIMES

@@ -15,20 +15,18 @@ from zkbroker.producer.routing import Router
 
 
 @RUNTIMES
-def test_keyless_messages_spread_over_partitions_with_leader(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0, None, 0])
-        with make(fake, runtime) as producer:
-            places = producer.send([KeyedMessage("t", b"x") for _ in range(100)])
-        assert Counter(place.partition for place in places) == {0: 50, 2: 50}
+def test_keyless_messages_spread_over_partitions_with_leader(fake, runtime):
+    fake.create("t", [0, None, 0])
+    with make(fake, runtime) as producer:
+        places = producer.send([KeyedMessage("t", b"x") for _ in range(100)])
+    assert Counter(place.partition for place in places) == {0: 50, 2: 50}
 
 
 @RUNTIMES
-def test_send_creates_topic_with_auto_creation(runtime):
-    with FakeCluster() as fake:
-        fake.auto_create = 2
-        with make(fake, runtime) as producer:
-            assert producer.send(KeyedMessage("new", b"x")).offset == 0
+def test_send_creates_topic_with_auto_creation(fake, runtime):
+    fake.auto_create = 2
+    with make(fake, runtime) as producer:
+        assert producer.send(KeyedMessage("new", b"x")).offset == 0
 
 
 @RUNTIMES
@@ -43,16 +41,14 @@ def test_unknown_topic_fails_with_remedy_and_other_topic_is_stored(fake, runtime
 
 
 @RUNTIMES
-def test_unknown_partition_fails_and_names_valid_range(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0, 0])
-        with make(fake, runtime) as producer, pytest.raises(SendFailed, match="give 0 to 1"):
-            producer.send(KeyedMessage("t", b"x", partition=2))
+def test_unknown_partition_fails_and_names_valid_range(fake, runtime):
+    fake.create("t", [0, 0])
+    with make(fake, runtime) as producer, pytest.raises(SendFailed, match="give 0 to 1"):
+        producer.send(KeyedMessage("t", b"x", partition=2))
 
 
-@RUNTIMES
 @pytest.mark.parametrize("answer", [7, -1, None, "boom"])
-def test_partitioner_with_invalid_result_fails_its_message_alone(runtime, answer):
+def test_partitioner_with_invalid_result_fails_its_message_alone(fake, answer):
     class InvalidPartitioner:
         def partition(self, key, num_partitions):
             if key == b"odd":
@@ -61,14 +57,13 @@ def test_partitioner_with_invalid_result_fails_its_message_alone(runtime, answer
                 return answer
             return 0
 
-    with FakeCluster() as fake:
-        fake.create("t", [0, 0])
-        with (
-            make(fake, runtime, plugins={"partitioner": InvalidPartitioner()}) as producer,
-            pytest.raises(SendFailed, match="partitioner InvalidPartitioner") as caught,
-        ):
-            producer.send([KeyedMessage("t", b"a", key=b"k"), KeyedMessage("t", b"b", key=b"odd")])
-        assert [m.message for m, _ in caught.value.sent] == [b"a"]
+    fake.create("t", [0, 0])
+    with (
+        make(fake, plugins={"partitioner": InvalidPartitioner()}) as producer,
+        pytest.raises(SendFailed, match="partitioner InvalidPartitioner") as caught,
+    ):
+        producer.send([KeyedMessage("t", b"a", key=b"k"), KeyedMessage("t", b"b", key=b"odd")])
+    assert [m.message for m, _ in caught.value.sent] == [b"a"]
 
 
 @RUNTIMES
@@ -157,19 +152,17 @@ def test_message_partitioner_by_import_path_gets_objects_and_encoded_bytes(fake)
 PARTITIONER_CALLS: list[tuple[object, ...]] = []
 
 
-def test_message_partitioner_with_invalid_result_fails_its_message_alone():
+def test_message_partitioner_with_invalid_result_fails_its_message_alone(fake):
     class InvalidPartitioner:
         def partition(self, topic, key, key_bytes, value, value_bytes, cluster):
             return 9 if value == b"odd" else 0
 
     with (
-        FakeCluster() as fake,
         make(fake, plugins={"partitioner": InvalidPartitioner()}) as producer,
+        pytest.raises(SendFailed, match="partitioner InvalidPartitioner returned 9") as caught,
     ):
-        fake.create("t", [0])
-        with pytest.raises(SendFailed, match="partitioner InvalidPartitioner returned 9") as caught:
-            producer.send([KeyedMessage("t", b"even"), KeyedMessage("t", b"odd")])
-        assert [m.message for m, _ in caught.value.sent] == [b"even"]
+        producer.send([KeyedMessage("t", b"even"), KeyedMessage("t", b"odd")])
+    assert [m.message for m, _ in caught.value.sent] == [b"even"]
 
 
 class RecordingPartitioner:

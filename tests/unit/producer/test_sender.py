@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce
 from zkbroker.producer import DeliveryTimedOut, KeyedMessage, Undelivered
 from zkbroker.producer.broker_channel import BrokerChannel
@@ -25,14 +24,13 @@ def test_keyboard_interrupt_in_greenlet_of_producer_fails_messages(fake, place, 
 
 
 @RUNTIMES
-def test_message_older_than_delivery_timeout_fails(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [None])
-        options = {"retries": 1_000_000, "delivery_timeout_ms": 200}
-        with asynchronous(fake, runtime, **options) as producer:
-            future = producer.send(KeyedMessage("t", b"x"))
-            with pytest.raises(DeliveryTimedOut, match=r"delivery\.timeout\.ms=200"):
-                future.result(WAIT_S)
+def test_message_older_than_delivery_timeout_fails(fake, runtime):
+    fake.create("t", [None])
+    options = {"retries": 1_000_000, "delivery_timeout_ms": 200}
+    with asynchronous(fake, runtime, **options) as producer:
+        future = producer.send(KeyedMessage("t", b"x"))
+        with pytest.raises(DeliveryTimedOut, match=r"delivery\.timeout\.ms=200"):
+            future.result(WAIT_S)
 
 
 @RUNTIMES
