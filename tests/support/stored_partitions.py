@@ -1,6 +1,6 @@
 """A cluster of one broker that answers tools from stored entries, without sockets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -53,11 +53,18 @@ class StoredCluster:
     Args:
         partitions: by topic and number.
         fetch_version: the highest that the broker speaks.
+        leaderless: the partitions without a leader.
     """
 
-    def __init__(self, partitions: dict[tuple[str, int], Stored], fetch_version: int = 10) -> None:
+    def __init__(
+        self,
+        partitions: dict[tuple[str, int], Stored],
+        fetch_version: int = 10,
+        leaderless: Collection[tuple[str, int]] = (),
+    ) -> None:
         self.stored = partitions
         self.fetch_version = fetch_version
+        self.leaderless = leaderless
         self.runtime = SimpleNamespace(sleep=lambda seconds: None)
         self.refreshed = 0
         self.errors: list[ErrorCode] = []
@@ -72,7 +79,8 @@ class StoredCluster:
     # -- the cluster
 
     def leader(self, topic: str, partition: int) -> int | None:
-        return BROKER if (topic, partition) in self.stored else None
+        led = (topic, partition) in self.stored and (topic, partition) not in self.leaderless
+        return BROKER if led else None
 
     def leader_epoch(self, topic: str, partition: int) -> int:
         return 7
@@ -82,7 +90,7 @@ class StoredCluster:
 
     def known_partitions(self, topic: str) -> Any:
         return tuple(
-            SimpleNamespace(partition=number, leader=BROKER, leader_epoch=7)
+            SimpleNamespace(partition=number, leader=self.leader(name, number), leader_epoch=7)
             for name, number in sorted(self.stored)
             if name == topic
         )

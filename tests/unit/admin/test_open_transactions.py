@@ -1,7 +1,5 @@
 """Open transactions in logs: found, judged and aborted."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from tests.support.stored_partitions import Stored, StoredCluster
@@ -210,16 +208,7 @@ def test_refused_marker_is_raised():
 
 
 def test_partitions_without_leader_are_listed_separately():
-    stored = StoredCluster({KEY: Log(), ("t", 1): Log(), ("u", 0): Log()})
-    known = stored.known_partitions
-
-    def without_one(topic):
-        return tuple(
-            SimpleNamespace(partition=each.partition, leader=None if each.partition else 1)
-            for each in known(topic)
-        )
-
-    stored.known_partitions = without_one
+    stored = StoredCluster({KEY: Log(), ("t", 1): Log(), ("u", 0): Log()}, leaderless=[("t", 1)])
     assert led_partitions(stored) == ([("t", 0), ("u", 0)], [("t", 1)])
     assert led_partitions(stored, "t") == ([("t", 0)], [("t", 1)])
     with pytest.raises(UnknownTopicOrPartition):

@@ -1,5 +1,4 @@
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -61,12 +60,8 @@ def test_invalid_arguments_are_usage_errors(arguments, message):
 
 
 def test_partitions_without_a_leader_are_warned_of(monkeypatch):
-    stored = StoredCluster({("t", number): Stored() for number in range(8)})
-    known = stored.known_partitions
-    stored.known_partitions = lambda topic: tuple(
-        SimpleNamespace(partition=each.partition, leader=None if each.partition else 1)
-        for each in known(topic)
-    )
+    first, *others = [("t", number) for number in range(8)]
+    stored = StoredCluster({key: Stored() for key in (first, *others)}, leaderless=others)
     monkeypatch.setattr(transactions, "open_cluster", lambda *given: nullcontext(stored))
     ran = CliRunner().invoke(command, ["find-hanging", "-t", "t", *BROKER])
     assert ran.exit_code == 0, ran.output

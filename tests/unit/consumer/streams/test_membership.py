@@ -109,15 +109,11 @@ def test_message_processed_during_stop_is_committed() -> None:
     setup.feed(T0, 3)
     assert next(setup.stream).offset == 0
     runtime = get_runtime("threads")
-
-    def come_back() -> None:
-        with pytest.raises(ConsumerTimeout):
-            next(setup.stream)
-
     stopped = runtime.spawn(setup.member.stop, name="stop")
     while not setup.stream._paused:
         runtime.sleep(0.001)
-    come_back()
+    with pytest.raises(ConsumerTimeout):
+        next(setup.stream)
     assert stopped.join(10)
     setup.member.commit()
     assert setup.fakes.commits == [{T0: 1}]
