@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.fake_broker import HANG, FakeCluster
-from tests.support.producers import RUNTIMES
-from zkbroker.client import BrokerAddress, BrokerUnavailable, Cluster, StaticSource
+from tests.support.producers import RUNTIMES, static_cluster
+from zkbroker.client import BrokerAddress, BrokerUnavailable
 from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.view import NoBrokersAvailable
 from zkbroker.errors import InvalidTopic, NetworkError, RequestTimedOut
@@ -121,12 +121,9 @@ def test_metadata_is_read_from_next_broker_when_one_hangs(runtime, api):
     with FakeCluster(3) as fake:
         fake.create("t", [1])
         fake.faults[api, 0] = lambda request: HANG
-        with Cluster(
-            StaticSource(fake.addresses),
-            runtime=runtime,
-            request_timeout_ms=600_000,
-            patience_s=0.1,
-        ) as cluster:
+        # If both others took as long, the one that hangs would be asked again.
+        options = {"request_timeout_ms": 600_000, "patience_s": 1.0}
+        with static_cluster(fake, runtime, **options) as cluster:
             for _ in range(6):
                 cluster.refresh(["t"], timeout_s=60)
             assert cluster.partitions("t")[0].leader == 1

@@ -1,7 +1,5 @@
 """Retries while leaders move, and their bounds."""
 
-import time
-
 import pytest
 
 from zkbroker.client import BrokerUnavailable
@@ -77,11 +75,9 @@ def test_zero_timeout_refreshes_metadata_once():
 
 def test_retries_stop_after_timeout():
     metadata = FakeMetadata()
-    started = time.monotonic()
     with pytest.raises(ProtocolError):
         retried(metadata, *[protocol_error(6)] * 1000, timeout_s=0.5)
     assert len(metadata.refreshed) < 20
-    assert time.monotonic() - started < 10
 
 
 def test_unknown_topic_is_raised_after_few_tries():

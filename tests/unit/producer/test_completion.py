@@ -22,7 +22,7 @@ from zkbroker.records import iter_records
 def test_broker_down_longer_than_retries_fails_send_and_names_setting(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [1])
-        with make(fake, runtime, request_timeout_ms=500) as producer:
+        with make(fake, runtime, request_timeout_ms=1000) as producer:
             fake.brokers[1].stop()
             with pytest.raises(SendFailed, match=r"message\.send\.max\.retries") as caught:
                 producer.send(KeyedMessage("t", b"x"))

@@ -350,7 +350,7 @@ def test_commit_without_response_can_only_be_repeated(fake):
         producer.send(message(b"a"))
         producer.flush()
         with pytest.raises(ProtocolError):
-            producer.commit(timeout_s=0.5)
+            producer.commit(timeout_s=1.0)
         with pytest.raises(InvalidTransactionState, match=r"commit\(\) again"):
             producer.abort()
         fake.faults.clear()
