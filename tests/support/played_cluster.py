@@ -9,7 +9,7 @@ from typing import Any
 
 from zkbroker.client import PartitionInfo
 from zkbroker.client.view import BrokerAddress
-from zkbroker.errors import UnknownTopicOrPartition
+from zkbroker.errors import UnknownTopicOrPartition, UnsupportedVersion
 from zkbroker.protocol import ApiKey
 from zkbroker.runtime import get_runtime
 
@@ -26,9 +26,15 @@ class PlayedConnection:
         self._cluster = cluster
         self.broker = broker
         self.versions = cluster.versions
+        self.closed = False
 
-    def best_version(self, api_key: int) -> int:
-        return self._cluster.version
+    def close(self) -> None:
+        self.closed = True
+
+    def best_version(self, api_key: int, at_most: int | None = None) -> int:
+        if at_most is not None and at_most < self._cluster.oldest_version:
+            raise UnsupportedVersion("too new")
+        return self._cluster.version if at_most is None else min(self._cluster.version, at_most)
 
     def send(self, request: Any, version: int | None = None) -> "PlayedPending":
         self._cluster.asked.append((self.broker, request, version))
@@ -47,13 +53,13 @@ class PlayedPending:
     """A response that has arrived; an exception is raised."""
 
     def __init__(self, connection: PlayedConnection, request: Any, version: int | None) -> None:
-        self._connection, self._request, self.version = connection, request, version
+        self._connection, self.request, self.version = connection, request, version
 
     def wait(self, timeout_s: float) -> bool:
         return True
 
-    def result(self, timeout_s: float | None = None) -> Any:
-        answer = self._connection.answer(self._request)
+    def result(self, timeout_s: float | None = None, **how: bool) -> Any:
+        answer = self._connection.answer(self.request)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -87,6 +93,7 @@ class PlayedCluster:
         self.leaders = dict(leaders or {})
         self.addresses = {each: BrokerAddress(each, "b", 1) for each in brokers}
         self.version, self.versions = version, versions
+        self.oldest_version = 0
         self.asked: list[tuple[int | None, Any, int | None]] = []
         """Broker, request and version of everything that was sent."""
         self.watchers: list[Callable[[], None]] = []

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.message_sets import message_set
+from tests.support.played_cluster import PlayedCluster, PlayedConnection
 from zkbroker.consumer import FetchRequest, SimpleConsumer, simple
 from zkbroker.errors import (
     ClientError,
@@ -13,8 +14,8 @@ from zkbroker.errors import (
     NetworkError,
     OffsetOutOfRange,
     ProtocolError,
-    UnsupportedVersion,
 )
+from zkbroker.protocol.messages import FetchRequest as FetchRequestMessage
 from zkbroker.protocol.messages import FetchResponse, ListOffsetsResponse
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
 from zkbroker.protocol.messages.list_offsets import (
@@ -23,73 +24,43 @@ from zkbroker.protocol.messages.list_offsets import (
 )
 
 
-class Broker:
-    """Answers the connections of a consumer; `records` by (topic, partition)."""
+class Broker(PlayedCluster):
+    """Answers the connections of a consumer; `records` and `errors` by topic and partition."""
 
     def __init__(self) -> None:
+        super().__init__(version=4)
         self.records: dict[tuple[str, int], bytes] = {}
         self.errors: dict[tuple[str, int], int] = {}
-        self.connections: list[Connection] = []
-        self.asked: list[Any] = []
+        self.connections: list[PlayedConnection] = []
         self.lost = 0
-        self.new = False
 
-    def connect(self, *_: object, **__: object) -> "Connection":
-        self.connections.append(Connection(self))
+    def connect(self, *_: object, **__: object) -> PlayedConnection:
+        self.connections.append(self.connection(0))
         return self.connections[-1]
 
-
-class Answered:
-    def __init__(self, request: Any, response: Any, version: int | None) -> None:
-        self.request = request
-        self.response = response
-        self.version = version
-
-    def result(self, timeout_s: float | None = None, **how: bool) -> Any:
-        return self.response
-
-
-class Connection:
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.closed = False
-
-    def close(self) -> None:
-        self.closed = True
-
-    def best_version(self, api_key: Any, at_most: int | None = None) -> int:
-        if self.broker.new and at_most == 0:
-            raise UnsupportedVersion("too new")
-        return 4 if at_most is None else at_most
-
-    def request(self, message: Any, version: int | None = None, timeout_s: float = 0) -> Any:
-        broker = self.broker
-        if broker.lost:
-            broker.lost -= 1
-            raise NetworkError("lost")
-        broker.asked.append((message, version))
-        if hasattr(message, "max_wait_ms"):
+    def answer(self, connection: PlayedConnection, request: Any) -> Any:
+        if self.lost:
+            self.lost -= 1
+            return NetworkError("lost")
+        if isinstance(request, FetchRequestMessage):
             return FetchResponse(
                 topics=[
                     FetchResponseTopic(topic.topic, [self._part(topic.topic, each)])
-                    for topic in message.topics
+                    for topic in request.topics
                     for each in topic.partitions
                 ]
             )
         parts = [
             ListOffsetsResponsePartition(each.partition, 0, offset=7, offsets=[9, 5, 0])
-            for each in message.topics[0].partitions
+            for each in request.topics[0].partitions
         ]
         return ListOffsetsResponse(topics=[ListOffsetsResponseTopic("t", parts)])
 
-    def send(self, message: Any, version: int | None = None) -> "Answered":
-        return Answered(message, self.request(message, version), version)
-
     def _part(self, topic: str, asked: Any) -> FetchResponsePartition:
         key = topic, asked.partition
-        records = self.broker.records.get(key, b"")[: asked.max_bytes]
+        records = self.records.get(key, b"")[: asked.max_bytes]
         return FetchResponsePartition(
-            asked.partition, self.broker.errors.get(key, 0), high_watermark=9, records=records
+            asked.partition, self.errors.get(key, 0), high_watermark=9, records=records
         )
 
 
@@ -109,7 +80,7 @@ def test_fetch_size_doubles_for_large_message(broker: Broker, consumer: SimpleCo
     broker.records["t", 0] = message_set(2, 3)
     found = consumer.fetch(FetchRequest("t", 0, 0, 20))
     assert ([each.offset for each in found], found.next_offset) == ([0, 1, 2], 3)
-    sizes = [message.topics[0].partitions[0].max_bytes for message, _ in broker.asked]
+    sizes = [request.topics[0].partitions[0].max_bytes for _, request, _ in broker.asked]
     assert sizes == [20, 40, 80, 160]
 
 
@@ -159,9 +130,9 @@ def test_failed_first_connection_is_not_retried(broker: Broker, consumer: Simple
 def test_offset_lists_use_oldest_version_where_supported(
     broker: Broker, consumer: SimpleConsumer, new: bool, version: int
 ) -> None:
-    broker.new = new
+    broker.oldest_version = 1 if new else 0
     assert len(consumer.get_offsets_before("t", 0, -1, 2)) <= 2
-    assert broker.asked[-1][1] == version
+    assert broker.asked[-1][2] == version
 
 
 def test_closed_consumer_and_unknown_storage_are_refused(
