@@ -88,7 +88,7 @@ def _mend(fake: FakeCluster, chooser: random.Random, lock: threading.Lock) -> No
 @pytest.mark.parametrize("idempotence", [True, False], ids=["idempotent", "plain"])
 @pytest.mark.parametrize("seed", range(4))
 def test_messages_are_stored_in_order_under_faults(seed, idempotence, runtime):
-    run(seed, runtime, idempotence=idempotence, sends=300)
+    run(seed, runtime, idempotence=idempotence, sends=150)
 
 
 @pytest.mark.soak
