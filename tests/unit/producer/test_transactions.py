@@ -87,21 +87,15 @@ def test_transaction_is_committed_in_order_of_requests(fake, runtime):
 
 def test_partitions_are_added_once_and_together(fake):
     fake.create("many", [0, 1, 0, 1, 0, 1])
-    all_sent = threading.Event()
-    fake.faults[ApiKey.ADD_PARTITIONS_TO_TXN, 0] = lambda request: all_sent.wait(WAIT_S) and None
-    with transactional(fake) as producer:
+    with transactional(fake, queue_time=3_600_000) as producer:
         for _ in range(2):
-            all_sent.clear()
             with producer.transaction():
                 for round_number in range(2):
                     for number in range(6):
                         producer.send(KeyedMessage("many", b"x", partition=number))
-                    all_sent.set()
                     producer.flush()
                     assert round_number or fake.stray == []
-    adds = fake.asked.count("ADD_PARTITIONS_TO_TXN")
-    # The first request is sent at the first message, so it may hold one partition only.
-    assert adds <= 4
+    assert fake.asked.count("ADD_PARTITIONS_TO_TXN") == 2
     assert fake.stray == []
 
 
