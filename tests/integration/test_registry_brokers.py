@@ -2,8 +2,6 @@ import json
 import threading
 from pathlib import Path
 
-import pytest
-
 from tests.support.zookeeper import expire, until
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
@@ -15,7 +13,7 @@ from zkbroker.registry.brokers import (
     next_broker_id,
     prepare_tree,
 )
-from zkbroker.zookeeper import BrokerIdInUse, ZkSession
+from zkbroker.zookeeper import ZkSession
 
 
 def test_registration_lives_as_long_as_session(zk: ZkSession, chroot: str) -> None:
@@ -29,16 +27,6 @@ def test_registration_lives_as_long_as_session(zk: ZkSession, chroot: str) -> No
         assert found.rack == "r"
     assert list_brokers(zk) == {}
     assert 9 not in list_brokers(zk)
-
-
-def test_broker_id_in_use_is_refused(zk: ZkSession, chroot: str) -> None:
-    register_broker(zk, BrokerInfo(1, "one", 9092))
-    with (
-        ZkSession(chroot) as other,
-        pytest.raises(BrokerIdInUse, match=r"broker id 1 is in use by a broker at one:9092: .*id"),
-    ):
-        register_broker(other, BrokerInfo(1, "two", 9092), wait_ms=50)
-    assert list_brokers(zk)[1].host == "one"
 
 
 def test_registration_waits_for_end_of_old_session(zk: ZkSession, chroot: str) -> None:
@@ -68,33 +56,6 @@ def test_recorded_session_of_killed_broker_is_closed_at_once(
         assert stat.ephemeral_owner == zk.session_id
         second.close()
         assert zk.exists(paths.broker(1)) is None
-
-
-@pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_broker_registers_again_after_lost_session(chroot: str, runtime: str) -> None:
-    with ZkSession(chroot, runtime=runtime) as session, ZkSession(chroot) as reader:
-        calls: list[int] = []
-        registration = BrokerRegistration(
-            session, BrokerInfo(1, "h", 1), on_registered=lambda: calls.append(session.session_id)
-        )
-        registration.start()
-        expire(session)
-        until(lambda: len(calls) == 2)
-        assert calls[0] != calls[1]
-        stat = reader.exists(paths.broker(1))
-        assert stat is not None
-        assert stat.ephemeral_owner == session.session_id
-        registration.close()
-        assert reader.exists(paths.broker(1)) is None
-
-
-def test_broker_registers_again_after_node_is_deleted(zk: ZkSession, chroot: str) -> None:
-    registration = BrokerRegistration(zk, BrokerInfo(1, "h", 1))
-    registration.start()
-    with ZkSession(chroot) as other:
-        other.delete(paths.broker(1))
-        until(lambda: other.exists(paths.broker(1)) is not None)
-    registration.close()
 
 
 def test_failed_registration_callback_is_repeated(zk: ZkSession) -> None:

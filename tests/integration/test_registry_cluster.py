@@ -1,14 +1,10 @@
-import json
-import re
 import threading
 
 from tests.support.zookeeper import expire, until
 from zkbroker.registry import paths
-from zkbroker.registry.cluster_id import cluster_id, read_cluster_id
 from zkbroker.registry.controller_election import (
     ControllerElection,
     controller_epoch,
-    current_controller,
 )
 from zkbroker.registry.producer_ids import ProducerIds, claim_block, raise_above
 from zkbroker.zookeeper import ZkSession
@@ -16,14 +12,6 @@ from zkbroker.zookeeper import ZkSession
 
 def register(session: ZkSession, broker_id: int) -> None:
     session.create(paths.broker(broker_id), ephemeral=True, parents=True)
-
-
-def test_cluster_id_is_created_once(zk: ZkSession, chroot: str) -> None:
-    assert read_cluster_id(zk) is None
-    with ZkSession(chroot) as other:
-        assert cluster_id(zk) == cluster_id(other) == read_cluster_id(zk)
-    assert re.fullmatch(r"[a-zA-Z0-9_-]{22}", cluster_id(zk))
-    assert json.loads(zk.get(paths.CLUSTER_ID)[0]) == {"version": "1", "id": cluster_id(zk)}
 
 
 def test_producer_ids_are_unique_in_the_cluster(zk: ZkSession, chroot: str) -> None:
@@ -40,38 +28,6 @@ def test_producer_ids_are_unique_in_the_cluster(zk: ZkSession, chroot: str) -> N
         for task in tasks:
             task.join()
     assert len(taken) == len(set(taken)) == 6000
-
-
-def test_next_controller_is_elected_when_first_leaves(zk: ZkSession, chroot: str) -> None:
-    elected: list[tuple[int, int]] = []
-    resigned: list[int] = []
-    assert current_controller(zk) is None
-    with ZkSession(chroot) as other:
-        first, second = (
-            ControllerElection(
-                session,
-                number,
-                on_elected=lambda epoch, n=number: elected.append((n, epoch)),
-                on_resigned=lambda n=number: resigned.append(n),
-            )
-            for number, session in ((1, other), (2, zk))
-        )
-        register(other, 1)
-        register(zk, 2)
-        first.start()
-        second.start()
-        assert (first.is_controller, second.is_controller) == (True, False)
-        assert current_controller(zk) == 1
-        assert controller_epoch(zk) == 1
-        node = json.loads(zk.get(paths.CONTROLLER)[0])
-        assert node.keys() == {"version", "brokerid", "timestamp"}
-        first.close()
-        until(lambda: len(elected) == 2)
-        assert second.is_controller
-        assert elected == [(1, 1), (2, 2)]
-        assert resigned == [1]
-    second.close()
-    assert current_controller(zk) is None
 
 
 def test_controller_is_elected_again_with_new_epoch_after_lost_session(zk: ZkSession) -> None:

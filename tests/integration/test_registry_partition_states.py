@@ -22,21 +22,6 @@ def states(zk: ZkSession, request: pytest.FixtureRequest) -> PartitionStates:
     return PartitionStates(zk, request.param)
 
 
-def test_decisions_are_stored_under_version_and_controller_epoch(
-    zk: ZkSession, states: PartitionStates
-) -> None:
-    stored = states.write({KEY: LeaderAndIsr(1, 0, (1, 2), 1)}, 0)
-    assert states.read([KEY]) == stored
-    assert states.write({KEY: LeaderAndIsr(2, 0, (2,), 1)}, 0) == {}
-    newer = states.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
-    assert newer[KEY].zk_version == 1
-    assert states.write({KEY: replace(stored[KEY], leader=1, leader_epoch=1)}, 0) == {}
-    zk.set(paths.CONTROLLER_EPOCH, b"2")
-    with pytest.raises(ControllerMoved):
-        states.write({KEY: replace(newer[KEY], leader=1, leader_epoch=2)}, 0)
-    assert states.read([KEY]) == newer
-
-
 def test_thousands_of_decisions_are_stored_read_and_changed(states: PartitionStates) -> None:
     keys = [("t", number) for number in range(3000)]
     stored = states.write({key: LeaderAndIsr(1, 0, (1, 2), 1) for key in keys}, 0)

@@ -63,41 +63,6 @@ def test_topic_is_marked_for_deletion_and_removed(zk: ZkSession) -> None:
         topics.mark_for_deletion(zk, "t")
 
 
-def test_topics_watch_follows_settings_and_deletions(zk: ZkSession, chroot: str) -> None:
-    views: list[TopicsView] = []
-    watch = TopicsWatch(zk, views.append)
-    watch.start()
-    assert views[0].assignments == {}
-    with ZkSession(chroot) as other:
-        topics.create_topic(other, "t", {0: [1]}, {"a": "1"})
-        until(lambda: views[-1].configs == {"t": {"a": "1"}})
-        topics.add_partitions(other, "t", {1: [1]})
-        until(lambda: len(views[-1].assignments["t"]) == 2)
-        topics.set_topic_config(other, "t", {"a": "2"})
-        until(lambda: views[-1].configs["t"] == {"a": "2"})
-        # As the 0.8 tool does: the bare node, and a notification of its generation.
-        other.create(paths.topic("direct"), b'{"version":1,"partitions":{"0":[7]}}')
-        until(lambda: views[-1].assignments.get("direct") == {0: (7,)})
-        for value, note in (
-            ("3", b'"direct"'),
-            ("4", b'{"version":1,"entity_type":"topics","entity_name":"direct"}'),
-        ):
-            other.ensure_path(paths.topic_config("direct"))
-            other.set(paths.topic_config("direct"), topics.encode_config({"a": value}))
-            other.create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True)
-            until(lambda value=value: views[-1].configs["direct"] == {"a": value})
-        other.create(paths.topic("late"))
-        other.set(paths.topic("late"), topics.encode_assignment({0: [1]}))
-        until(lambda: "late" in views[-1].assignments)
-        topics.mark_for_deletion(other, "t")
-        until(lambda: views[-1].deleting == {"t"})
-        other.create(paths.CONTROLLER_EPOCH, b"1")
-        topics.remove_topic(other, "t", 0)
-        until(lambda: views[-1].assignments.keys() == {"direct", "late"})
-        until(lambda: not views[-1].deleting)
-    watch.close()
-
-
 def test_topics_watch_misses_no_change_during_lost_session(zk: ZkSession, chroot: str) -> None:
     views: list[TopicsView] = []
     watch = TopicsWatch(zk, views.append)

@@ -52,8 +52,8 @@ class PlainMember:
         self.log.append("load")
 
     def start(self, owned: Owned) -> None:
-        self.owned = dict(owned)
         self.log.append("start")
+        self.owned = dict(owned)  # last, for tests wait for it
 
 
 class Consumer:

@@ -1,5 +1,6 @@
 """The cluster's id is created once and claimed by other brokers."""
 
+import json
 import re
 
 import pytest
@@ -14,6 +15,7 @@ def test_cluster_id_is_created_once(session, other):
     made = cluster_id(session)
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", made)
     assert cluster_id(other) == read_cluster_id(session) == made
+    assert json.loads(session.get(paths.CLUSTER_ID)[0]) == {"version": "1", "id": made}
 
 
 def test_concurrent_broker_takes_existing_cluster_id(session, other):

@@ -31,15 +31,18 @@ def elect(session, broker_id, **callbacks):
 
 def test_next_controller_has_higher_epoch(server):
     one, two = InstantSession(server), InstantSession(server)
-    epochs = []
-    first = elect(one, 1, on_elected=epochs.append)
+    epochs, resigned = [], []
+    first = elect(one, 1, on_elected=epochs.append, on_resigned=lambda: resigned.append(1))
     second = elect(two, 2, on_elected=epochs.append)
     assert (first.is_controller, second.is_controller) == (True, False)
-    assert json.loads(one.get(paths.CONTROLLER)[0])["brokerid"] == current_controller(two) == 1
+    node = json.loads(one.get(paths.CONTROLLER)[0])
+    assert node.keys() == {"version", "brokerid", "timestamp"}
+    assert node["brokerid"] == current_controller(two) == 1
     assert one.get(paths.CONTROLLER)[1].ephemeral_owner == one.session_id
     first.close()
     until(lambda: second.is_controller)
     until(lambda: epochs == [1, 2])
+    assert resigned == [1]
     assert controller_epoch(one) == second.epoch == 2
     second.close()
     assert current_controller(one) is None

@@ -49,8 +49,9 @@ def test_settings_are_read_after_notice(session, views):
 
 
 def test_created_and_deleted_topics_are_followed(session, views):
-    topics.create_topic(session, "d", {0: [3]})
-    until(lambda: "d" in views[-1].assignments)
+    topics.create_topic(session, "d", {0: [3]}, {"retention.ms": "3"})
+    until(lambda: views[-1].configs.get("d") == {"retention.ms": "3"})
+    assert views[-1].assignments["d"] == {0: (3,)}
     topics.mark_for_deletion(session, "d")
     until(lambda: "d" in views[-1].deleting)
     session.create(paths.CONTROLLER_EPOCH, b"1")
