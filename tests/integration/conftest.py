@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 from tests.support.cluster07 import registry_tree
 from zkbroker.cli.main import cli
+from zkbroker.errors import ZkbrokerError
 
 
 @pytest.fixture
@@ -31,10 +32,15 @@ def source(spark, cluster):
 
 @pytest.fixture
 def tool():
-    """`zkbroker` in this process: returns its output, or its errors if it has to fail."""
+    """`zkbroker` in this process: returns its output, or its errors if it has to fail.
+
+    An exception that the process would show with a traceback is raised.
+    """
 
     def run(*arguments, status=0, stdin=None, **environment):
         ran = CliRunner(env=environment).invoke(cli, [*map(str, arguments)], input=stdin)
+        if ran.exception and not isinstance(ran.exception, ZkbrokerError | OSError | SystemExit):
+            raise ran.exception
         errors = f"{ran.stderr}{ran.exception}"
         assert ran.exit_code == status, errors
         return errors if status else ran.stdout

@@ -1,36 +1,15 @@
 """The names and options of the genuine tools, as scripts use them, against a real cluster."""
 
-import subprocess
-import sys
-
-import pytest
-
 from tests.support.clusters import module_cluster
 
 cluster = module_cluster()
-
-
-@pytest.fixture
-def tool():
-    def run(*arguments, stdin=b"", status=0):
-        ran = subprocess.run(
-            [sys.executable, "-m", "zkbroker.cli", *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            timeout=300,
-            check=False,
-        )
-        assert ran.returncode == status, ran.stderr.decode()
-        return ran.stdout.decode() if status == 0 else ran.stderr.decode()
-
-    return run
 
 
 def test_script_of_genuine_tools_runs_unchanged(cluster, tool, tmp_path):
     zookeeper, brokers = cluster.zookeeper, cluster.bootstrap_servers
     create = ["kafka-topics.sh", "--zookeeper", zookeeper, "--create", "--topic", "old"]
     tool(*create, "--partitions", 2, "--replication-factor", 1, "--config", "retention.ms=60000")
-    assert tool("kafka-topics", "--zookeeper", zookeeper, "--list") == "old\n"
+    assert "old" in tool("kafka-topics", "--zookeeper", zookeeper, "--list").splitlines()
     described = tool("kafka-topics", "--zookeeper", zookeeper, "--describe", "--topic", "old")
     assert described.startswith("Topic:old\tPartitionCount:2\tReplicationFactor:1\t")
     cluster.create_topic("keyed")

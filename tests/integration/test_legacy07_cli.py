@@ -1,8 +1,6 @@
 """Commands on a 0.7 cluster, and an access log through both generations."""
 
 import json
-import subprocess
-import sys
 
 from examples.demo import access_log
 from tests.support.client07 import Broker07, Member07, broker_address, parse
@@ -18,69 +16,57 @@ from zkbroker.mirror import SourceConfig
 from zkbroker.producer import KeyedMessage, Producer
 
 
-def zkbroker(*arguments, stdin=b"", status=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "zkbroker.cli", *arguments],
-        input=stdin,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr.decode()
-    return done.stdout if status == 0 else done.stderr
-
-
-def test_produce_and_consume_commands_work_on_0_7_cluster(tmp_path, chroot, tree):
+def test_produce_and_consume_commands_work_on_0_7_cluster(tmp_path, chroot, tree, tool):
     with cluster07(tmp_path, chroot, tree):
         where = ("--kafka-generation", "0.7", "-z", tree.connect_string)
-        lines = [b"%03d" % n for n in range(60)]
-        zkbroker("produce", *where, "-t", "t", "--codec", "gzip", stdin=b"\n".join(lines) + b"\n")
+        lines = [f"{n:03}" for n in range(60)]
+        tool("produce", *where, "-t", "t", "--codec", "gzip", stdin="\n".join(lines) + "\n")
         until(lambda: len(ends(tree, "t")) == 4)
         # Both brokers have all their partitions now; a key chooses one of four.
-        keyed = b"".join(b"k%d:keyed %d\n" % (n % 7, n) for n in range(40))
-        zkbroker("produce", *where, "-t", "t", "-K", ":", stdin=keyed)
-        zkbroker("produce", *where, "-t", "t", "-p", "1-1", stdin=b"there\n")
+        keyed = "".join(f"k{n % 7}:keyed {n}\n" for n in range(40))
+        tool("produce", *where, "-t", "t", "-K", ":", stdin=keyed)
+        tool("produce", *where, "-t", "t", "-p", "1-1", stdin="there\n")
         host, port = broker_address(tree, 0)
         listed = ("-X", "kafka.generation=0.7", "-b", f"{host}:{port}")
-        zkbroker("produce", *listed, "-t", "t", stdin=b"listed\n")
-        wanted = sorted([*lines, *(b"keyed %d" % n for n in range(40)), b"there", b"listed"])
+        tool("produce", *listed, "-t", "t", stdin="listed\n")
+        wanted = sorted([*lines, *(f"keyed {n}" for n in range(40)), "there", "listed"])
 
         def all_read():
-            out = zkbroker("consume", *where, "-t", "t", "-o", "beginning", "-e")
+            out = tool("consume", *where, "-t", "t", "-o", "beginning", "-e")
             return sorted(out.splitlines()) == wanted
 
         until(all_read, 120)
-        out = zkbroker("consume", *where, "-t", "t", "-p", "1-1", "-o", "beginning", "-e", "-J")
+        out = tool("consume", *where, "-t", "t", "-p", "1-1", "-o", "beginning", "-e", "-J")
         rows = [json.loads(line) for line in out.splitlines()]
         assert {row["partition"] for row in rows} == {"1-1"}
         assert rows[-1]["payload"] == "there"
         assert rows[-1]["offset"] == ends(tree, "t")["1-1"]
         last = rows[-2]["offset"]
         again = ("-t", "t", "-p", "1-1", "-o", str(last), "-e", "-f", "%p %o %s\\n")
-        assert zkbroker("consume", *where, *again) == b"1-1 %d there\n" % rows[-1]["offset"]
-        out = zkbroker(
+        assert tool("consume", *where, *again) == f"1-1 {rows[-1]['offset']} there\n"
+        out = tool(
             "consume", *where, "-G", "g", "t", "-c", str(len(wanted)),
             "-X", "fetcher.backoff.ms=50",
         )  # fmt: skip
         assert sorted(out.splitlines()) == wanted
         assert commits(tree, "g", "t") == ends(tree, "t")
-        refused = zkbroker("consume", *where, "-t", "t", "-p", "7-0", "-e", status=1)
-        assert b"has no partition 7-0; it has 0-0, 0-1, 1-0, 1-1" in refused
-        refused = zkbroker("consume", *where, "-t", "t", "-o", "-5", "-e", status=1)
-        assert b"a position in bytes" in refused
-        refused = zkbroker("produce", *where, "-t", "t", "-H", "a=b", status=2)
-        assert b"no headers" in refused
+        refused = tool("consume", *where, "-t", "t", "-p", "7-0", "-e", status=1)
+        assert "has no partition 7-0; it has 0-0, 0-1, 1-0, 1-1" in refused
+        refused = tool("consume", *where, "-t", "t", "-o", "-5", "-e", status=1)
+        assert "a position in bytes" in refused
+        refused = tool("produce", *where, "-t", "t", "-H", "a=b", status=2)
+        assert "no headers" in refused
 
 
-def test_access_log_is_mirrored_from_0_7_and_produced_back(tmp_path, chroot, tree):
-    access_log.generate(tmp_path / "access.log", 10_000)
+def test_access_log_is_mirrored_from_0_7_and_produced_back(tmp_path, chroot, tree, tool):
+    access_log.generate(tmp_path / "access.log", 3_000)
     lines = (tmp_path / "access.log").read_bytes().splitlines()
     with (
         cluster07(tmp_path / "old", chroot, tree),
         TestCluster(1, zookeeper=f"{chroot}/here") as here,
     ):
         where = ("--kafka-generation", "0.7", "-z", tree.connect_string)
-        zkbroker(
+        tool(
             "produce", *where, "-t", "visits", "--codec", "snappy",
             stdin=(tmp_path / "access.log").read_bytes(),
         )  # fmt: skip
