@@ -142,22 +142,21 @@ def test_only_hosted_partitions_accept_messages_behind_single_address(cluster, r
 
 
 @RUNTIMES
-def test_broker_down_too_long_raises_and_is_used_after_restart(local_cluster, runtime):
-    with local_cluster(2, properties={"zookeeper.session.timeout.ms": "60000"}) as running:
-        topic = running.create_topic(partitions=2)
-        with producer(running, runtime, enable_idempotence="true") as sender:
-            sender.send([KeyedMessage(topic, b"before", partition=p) for p in (0, 1)])
-            running.broker(1).kill()
-            with producer(running, runtime, retries=1) as impatient:
-                outcome = []
-                for partition in (0, 1):
-                    try:
-                        impatient.send(KeyedMessage(topic, b"down", partition=partition))
-                    except SendFailed as error:
-                        outcome.append(error.failed[0][1])
-            assert len(outcome) == 1
-            assert isinstance(outcome[0], BrokersUnavailable)
-            assert "message.send.max.retries" in str(outcome[0])
-            running.broker(1).start()
-            places = sender.send([KeyedMessage(topic, b"after", partition=p) for p in (0, 1)])
-            assert sorted(place.offset for place in places) == [1, 2]
+def test_broker_down_too_long_raises_and_is_used_after_restart(cluster, runtime):
+    topic = cluster.create_topic(partitions=2)
+    with producer(cluster, runtime, enable_idempotence="true") as sender:
+        sender.send([KeyedMessage(topic, b"before", partition=p) for p in (0, 1)])
+        cluster.broker(1).kill()
+        with producer(cluster, runtime, retries=1) as impatient:
+            outcome = []
+            for partition in (0, 1):
+                try:
+                    impatient.send(KeyedMessage(topic, b"down", partition=partition))
+                except SendFailed as error:
+                    outcome.append(error.failed[0][1])
+        assert len(outcome) == 1
+        assert isinstance(outcome[0], BrokersUnavailable)
+        assert "message.send.max.retries" in str(outcome[0])
+        cluster.broker(1).start()
+        places = sender.send([KeyedMessage(topic, b"after", partition=p) for p in (0, 1)])
+        assert sorted(place.offset for place in places) == [1, 2]

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from tests.support.clusters import MakeCluster
-from tests.support.process import wait_until
+from tests.support.clusters import MakeCluster, module_cluster
+from tests.support.process import eventually, wait_until
 from tests.support.reading import read_all
 from tests.support.senders import OurSender
 from zkbroker.admin.reassignment import current_assignment, decode_target
@@ -23,6 +23,7 @@ from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry import paths
 from zkbroker.registry.broker_configs import broker_config
 from zkbroker.registry.topics import topic_config
+from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 LIVE, BULK = "live", "bulk"
@@ -240,9 +241,20 @@ def move_cancel_and_drain(reassigned, sender, throttle, *, exact):
     assert sender.acknowledges()
 
 
-@pytest.mark.parametrize("reassigned", [1], indirect=True)
-def test_impossible_controller_requests_are_removed(reassigned):
-    before = reassigned.assigned()
+cluster = module_cluster(2)
+
+
+@pytest.fixture
+def session(cluster: LocalCluster) -> Iterator[ZkSession]:
+    with ZkSession(cluster.zookeeper) as started:
+        yield started
+
+
+def test_impossible_controller_requests_are_removed(
+    cluster: LocalCluster, session: ZkSession
+) -> None:
+    cluster.create_topic(LIVE)
+    before = current_assignment(session, [LIVE])
     for text in (
         json.dumps({"partitions": [{"topic": LIVE, "partition": 0, "replicas": [1, 77]}]}),
         json.dumps({"partitions": [{"topic": LIVE, "partition": 0, "replicas": [-1]}]}),
@@ -250,28 +262,21 @@ def test_impossible_controller_requests_are_removed(reassigned):
         "{broken",
     ):
         for path in (paths.REASSIGN_PARTITIONS, paths.PREFERRED_REPLICA_ELECTION):
-            reassigned.session.create(path, text.encode())
-            gone = wait_until(lambda path=path: not reassigned.session.exists(path))
-            assert gone, f"{path} {text}"
-    assert reassigned.assigned() == before
+            session.create(path, text.encode())
+            eventually(lambda path=path: not session.exists(path), f"{path} without {text}")
+    assert current_assignment(session, [LIVE]) == before
 
 
-def test_topic_is_deleted_during_reassignment(local_cluster: MakeCluster) -> None:
-    with local_cluster(brokers=2) as cluster, ZkSession(cluster.zookeeper) as session:
-        cluster.create_topic("goes", partitions=10)
-        plan = [
-            {"topic": topic, "partition": number, "replicas": [3 - replicas[0]]}
-            for (topic, number), replicas in current_assignment(session, ["goes"]).items()
-        ]
-        session.create(
-            paths.REASSIGN_PARTITIONS, json.dumps({"version": 1, "partitions": plan}).encode()
-        )
-        session.create(f"{paths.DELETE_TOPICS}/goes", b"")
-        assert wait_until(
-            lambda: (
-                not session.exists(f"{paths.DELETE_TOPICS}/goes")
-                and not session.exists(paths.REASSIGN_PARTITIONS)
-            ),
-            30,
-        )
-        assert not session.exists("/brokers/topics/goes")
+def test_topic_is_deleted_during_reassignment(cluster: LocalCluster, session: ZkSession) -> None:
+    cluster.create_topic("goes", partitions=10)
+    plan = [
+        {"topic": topic, "partition": number, "replicas": [3 - replicas[0]]}
+        for (topic, number), replicas in current_assignment(session, ["goes"]).items()
+    ]
+    session.create(
+        paths.REASSIGN_PARTITIONS, json.dumps({"version": 1, "partitions": plan}).encode()
+    )
+    session.create(f"{paths.DELETE_TOPICS}/goes", b"")
+    eventually(lambda: not session.exists(f"{paths.DELETE_TOPICS}/goes"))
+    eventually(lambda: not session.exists(paths.REASSIGN_PARTITIONS))
+    assert not session.exists("/brokers/topics/goes")

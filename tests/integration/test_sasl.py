@@ -11,7 +11,6 @@ from urllib.request import urlopen
 import pytest
 from click.testing import CliRunner
 
-from tests.support.brokers import MortalBroker
 from tests.support.clusters import MakeCluster
 from tests.support.login_session import request_frame
 from tests.support.sasl_cluster import (
@@ -43,7 +42,7 @@ from zkbroker.registry.user_configs import ConfigEntity, change_entity_config
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, free_port
+from zkbroker.zookeeper.embedded import free_port
 
 RUNTIME = get_runtime("threads")
 
@@ -232,31 +231,18 @@ def test_client_without_login_is_refused(cluster: LocalCluster) -> None:
         connection.request(MetadataRequest([]))
 
 
-def test_brokers_log_in_with_scram_users(tmp_path: Path) -> None:
-    with EmbeddedZooKeeper(tmp_path / "zookeeper") as zookeeper:
-        connect_string = f"{zookeeper.connect_string}/secured"
-        users(connect_string, "add", "broker", password="of brokers")
-        running = []
-        page = free_port()
-        try:
-            for number in (1, 2):
-                properties = broker_properties("SCRAM-SHA-512") | {
-                    "broker.id": str(number),
-                    "zookeeper.connect": connect_string,
-                    "admin.port": str(page if number == 1 else -1),
-                }
-                process = MortalBroker(tmp_path, properties)
-                running.append(process)
-                process.start()
-            host, port = running[0].listeners["PLAINTEXT"]
-            with BrokerConnection(RUNTIME, host, port) as connection:
-                until(lambda: len(connection.request(MetadataRequest([])).brokers) == 2)
-            counted = 'zkbroker_logins_total{listener="INTERNAL",mechanism="SCRAM-SHA-512",result='
-            metrics = f"http://127.0.0.1:{page}/metrics"
-            until(lambda: counted + '"good"}' in urlopen(metrics, timeout=300).read().decode())
-        finally:
-            for process in running:
-                process.stop()
+def test_brokers_log_in_with_scram_users(local_cluster: MakeCluster) -> None:
+    page = free_port()
+    properties = broker_properties("SCRAM-SHA-512") | {"admin.port": str(page)}
+    cluster = local_cluster(properties=properties)
+    users(cluster.zookeeper, "add", "broker", password="of brokers")
+    with cluster:
+        cluster.add_broker()
+        with BrokerConnection(RUNTIME, *address(cluster, "PLAINTEXT")) as connection:
+            until(lambda: len(connection.request(MetadataRequest([])).brokers) == 2)
+        counted = 'zkbroker_logins_total{listener="INTERNAL",mechanism="SCRAM-SHA-512",result='
+        metrics = f"http://127.0.0.1:{page}/metrics"
+        until(lambda: counted + '"good"}' in urlopen(metrics, timeout=300).read().decode())
 
 
 def test_invalid_login_settings_prevent_start(tmp_path: Path, cluster: LocalCluster) -> None:

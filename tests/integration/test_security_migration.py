@@ -18,7 +18,7 @@ from zkbroker.registry.partitions import partition_state
 from zkbroker.registry.scram_users import write_credentials
 from zkbroker.security.sasl.scram import HASHES, make_credential
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, free_port
+from zkbroker.zookeeper.embedded import free_port
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LINE = f'{SCRAM} required username="broker" password="broker-secret";'
@@ -126,9 +126,9 @@ class Sender:
         return self.sent
 
 
-def test_migration_to_sasl_ssl_loses_no_message(tmp_path):
-    with EmbeddedZooKeeper() as server, ZkSession(f"{server.connect_string}/kafka") as session:
-        cluster = Cluster(tmp_path, f"{server.connect_string}/kafka", Authority())
+def test_migration_to_sasl_ssl_loses_no_message(tmp_path, chroot):
+    with ZkSession(chroot) as session:
+        cluster = Cluster(tmp_path, chroot, Authority())
         try:
             cluster.roll(None, secure=False)
             create_topic(session, TOPIC, partitions=2, replication_factor=2)

@@ -47,14 +47,13 @@ def test_transactions_are_counted_exactly(page):
     def ids(state):
         return samples(port)["transactional_ids", state]
 
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "transactional.id": "counted",
-            "transaction.timeout.ms": 15_000,
-        }
-    )
-    producer.init_transactions(60)
+    def begin(name, **settings):
+        where = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name}
+        made = Producer(where | settings)
+        made.init_transactions(60)
+        return made
+
+    producer = begin("counted")
     shows(begun=0, commits=0, aborts=0)
     assert ids("empty") == 1
     for number in range(5):
@@ -76,8 +75,13 @@ def test_transactions_are_counted_exactly(page):
     assert found["last_stable_offset_lag", "0", topic] == 4
     assert found["transactional_ids", "ongoing"] == 1
     assert found["transaction_oldest_open_seconds",] > 0
-    # It is not ended: the coordinator aborts it after its timeout.
-    shows(begun=6, commits=3, aborts=3, timeouts=1)
+    producer.commit_transaction(60)
+    # One that is not ended: the coordinator aborts it after its timeout.
+    late = begin("late", **{"transaction.timeout.ms": 3_000})
+    late.begin_transaction()
+    late.produce(topic, b"x", partition=0)
+    late.flush(60)
+    shows(begun=7, commits=4, aborts=3, timeouts=1)
     assert lag() == 0
     found = samples(port)
     assert found["transaction_oldest_open_seconds",] == 0

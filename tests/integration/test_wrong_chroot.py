@@ -96,7 +96,7 @@ def test_loader_names_clusters_elsewhere_and_creates_nothing(cluster, zookeeper,
     pytest.importorskip("pyspark")
     output = ("--output", tmp_path / "lake")
     where = ("load", "--topic", "visits", "--zookeeper", cluster.zookeeper)
-    first = typed(*where, *output, module="spark_loader.cli")
+    first = typed(*where, *output, module="tests.support.inline_load")
     assert first.returncode == 0, first.stderr
     wrong = ("--zookeeper", f"{zookeeper.connect_string}/clusters/wset")
     for command in ("load --topic visits", "status", "audit"):

@@ -1,6 +1,6 @@
-"""One record there and back by a client of any library, with a login or TLS.
+"""Records there and back by clients of any library, with a login or TLS.
 
-round_trip(library, Secured(bootstrap, topic, "SASL_PLAINTEXT", mechanism="PLAIN", ...))
+round_trips(library, [Secured(bootstrap, topic, "SASL_PLAINTEXT", mechanism="PLAIN", ...)])
 """
 
 import json
@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.interop.jobs import CLIENTS, LEGACY
 from tests.support import java_clients, node_clients
@@ -62,24 +64,20 @@ class Secured:
     value: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
-def round_trip(library: str, job: Secured) -> None:
-    """Write a record and read it in a group.
+def round_trips(library: str, jobs: Sequence[Secured]) -> None:
+    """Write a record and read it in a group, for each job.
 
     Raises:
         AssertionError: that failed; with what the client said.
     """
-    if library == "kcat":
-        read = _kcat(job)
-    elif library == "java":
-        read = _java(job)
-    elif library == "zkbroker":
-        read = _own(job)
-    else:
-        read = _process(library, job)
-    assert job.value in read, read
+    by_one = {"kcat": _kcat, "java": _java, "zkbroker": _own}.get(library)
+    found = [by_one(job) for job in jobs] if by_one else _process(library, jobs)
+    for job, read in zip(jobs, found, strict=True):
+        assert job.value in read, (job.protocol, job.mechanism, read)
 
 
-def _process(library: str, job: Secured) -> list[str]:
+def _process(library: str, jobs: Sequence[Secured]) -> list[list[str]]:
+    """Run all jobs in one process of the library."""
     environment = dict(os.environ)
     command = [sys.executable, str(CLIENTS / "secured_client.py"), library]
     if library == "kafka-python-2.0.2":
@@ -88,7 +86,7 @@ def _process(library: str, job: Secured) -> list[str]:
         command, environment = node_clients.command("secured.js"), node_clients.environment()
     done = subprocess.run(
         command,
-        input=json.dumps(asdict(job)),
+        input=json.dumps([asdict(job) for job in jobs]),
         capture_output=True,
         text=True,
         timeout=300,
@@ -96,10 +94,10 @@ def _process(library: str, job: Secured) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    result = json.loads(done.stdout)
-    assert "error" not in result, result["error"]
-    read: list[str] = result["read"]
-    return read
+    results: list[dict[str, Any]] = json.loads(done.stdout)
+    for job, result in zip(jobs, results, strict=True):
+        assert "error" not in result, (job.protocol, job.mechanism, result["error"])
+    return [result["read"] for result in results]
 
 
 def _kcat(job: Secured) -> list[str]:

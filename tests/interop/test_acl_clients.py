@@ -22,60 +22,41 @@ from zkbroker.testing import LocalCluster
 cluster = module_cluster(check_logs=True, properties={**SETTINGS, "super.users": "User:ANONYMOUS"})
 
 
+def allowed(
+    kind: ResourceType, name: str, operation: AclOperation, form: str = "LITERAL"
+) -> AclBinding:
+    pattern, allow = ResourcePatternType[form], AclPermissionType.ALLOW
+    return AclBinding(kind, name, pattern, "User:alice", "*", operation, allow)
+
+
+def all_acls(name: str | None, form: str, user: str | None = None) -> AclBindingFilter:
+    pattern, any_kind = ResourcePatternType[form], AclPermissionType.ANY
+    return AclBindingFilter(ResourceType.ANY, name, pattern, user, None, AclOperation.ANY, any_kind)
+
+
 def test_confluent_kafka_creates_describes_and_deletes(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     bindings = [
-        AclBinding(
-            kind,
-            name,
-            form,
-            "User:alice",
-            "*",
-            operation,
-            AclPermissionType.ALLOW,
-        )
-        for kind, name, form, operation in (
-            (ResourceType.TOPIC, "confluent", ResourcePatternType.LITERAL, AclOperation.READ),
-            (ResourceType.TOPIC, "conf", ResourcePatternType.PREFIXED, AclOperation.ALL),
-            (ResourceType.GROUP, "confluent", ResourcePatternType.LITERAL, AclOperation.DELETE),
-        )
+        allowed(ResourceType.TOPIC, "confluent", AclOperation.READ),
+        allowed(ResourceType.TOPIC, "conf", AclOperation.ALL, "PREFIXED"),
+        allowed(ResourceType.GROUP, "confluent", AclOperation.DELETE),
     ]
     for future in admin.create_acls(bindings).values():
         assert future.result(30) is None
 
-    def described(name: str, form: ResourcePatternType) -> set[AclBinding]:
-        wanted = AclBindingFilter(
-            ResourceType.ANY, name, form, None, None, AclOperation.ANY, AclPermissionType.ANY
-        )
-        return set(admin.describe_acls(wanted).result(30))
+    def described(form: str) -> set[AclBinding]:
+        return set(admin.describe_acls(all_acls("confluent", form)).result(30))
 
-    assert described("confluent", ResourcePatternType.MATCH) == set(bindings)
-    assert described("confluent", ResourcePatternType.PREFIXED) == set()
-    wanted = AclBindingFilter(
-        ResourceType.ANY,
-        None,
-        ResourcePatternType.ANY,
-        "User:alice",
-        None,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    (deleted,) = admin.delete_acls([wanted]).values()
+    assert described("MATCH") == set(bindings)
+    assert described("PREFIXED") == set()
+    (deleted,) = admin.delete_acls([all_acls(None, "ANY", "User:alice")]).values()
     assert set(deleted.result(30)) == set(bindings)
-    assert described("confluent", ResourcePatternType.MATCH) == set()
+    assert described("MATCH") == set()
 
 
 def test_confluent_kafka_reports_refused_acls(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    odd = AclBinding(
-        ResourceType.TOPIC,
-        "a/b",
-        ResourcePatternType.LITERAL,
-        "User:alice",
-        "*",
-        AclOperation.READ,
-        AclPermissionType.ALLOW,
-    )
+    odd = allowed(ResourceType.TOPIC, "a/b", AclOperation.READ)
     (future,) = admin.create_acls([odd]).values()
     with pytest.raises(KafkaException, match="cannot be kept in ZooKeeper"):
         future.result(30)

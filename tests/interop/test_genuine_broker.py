@@ -9,18 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.support import java_clients
+from tests.support.broker_requests import all_led, fetch, produce
 from tests.support.brokers import MortalBroker
 from tests.support.genuine_broker import GenuineBroker
 from tests.support.process import wait_until
 from zkbroker.errors import ErrorCode
 from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
-from zkbroker.protocol.messages.fetch import (
-    FetchRequestPartition,
-    FetchRequestTopic,
-    FetchResponsePartition,
-)
-from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import Codec, encode_message_set, iter_records
 from zkbroker.registry.topics import set_topic_config
 from zkbroker.runtime import get_runtime
@@ -34,7 +28,9 @@ SHARED = {"broker.id": "7", "log.segment.bytes": "40000", "num.partitions": str(
 
 Message = tuple[bytes | None, bytes | None]
 
-Answers = list[FetchResponsePartition]
+
+def to(port: int) -> BrokerConnection:
+    return BrokerConnection(get_runtime("threads"), "127.0.0.1", port)
 
 
 class Story:
@@ -46,21 +42,14 @@ class Story:
         }
 
     def wait_led(self, port: int) -> None:
-        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
-
-            def led() -> bool:
-                answer = connection.request(MetadataRequest(topics=list(CODECS)), 0)
-                partitions = [p for topic in answer.topics for p in topic.partitions]
-                return len(partitions) == len(self.written) and all(
-                    p.error_code == 0 for p in partitions
-                )
-
-            assert wait_until(led, interval_s=0.1)
+        partitions = dict.fromkeys(CODECS, PARTITIONS)
+        with to(port) as connection:
+            assert wait_until(lambda: all_led(connection, partitions), interval_s=0.1)
 
     def write(self, port: int, prefix: bytes, sets: int = 12) -> None:
         """Write sets of 1 to 9 messages, with null keys, null values and empty ones among them."""
         self.wait_led(port)
-        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+        with to(port) as connection:
             for (topic, number), messages in self.written.items():
                 for turn in range(sets):
                     fresh: list[Message] = [
@@ -75,38 +64,28 @@ class Story:
                         magic=0,
                         codec=CODECS[topic],
                     )
-                    partition = ProduceRequestPartition(number, data)
-                    request = ProduceRequest(topics=[ProduceRequestTopic(topic, [partition])])
-                    answer = connection.request(request, 0).topics[0].partitions[0]
+                    answer = produce(connection, topic, data, version=0, partition=number)
                     assert (answer.error_code, answer.base_offset) == (0, len(messages))
                     messages += fresh
 
     def check(self, port: int) -> None:
         """Read everything: nothing is missing, changed or at another offset."""
         self.wait_led(port)
-        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+        with to(port) as connection:
             for (topic, number), messages in self.written.items():
+
+                def led(topic: str = topic, number: int = number) -> bool:
+                    # A broker may tell of its leadership a moment before it leads.
+                    code = fetch(connection, topic, 0, version=0, partition=number).error_code
+                    return code != ErrorCode.NOT_LEADER_FOR_PARTITION
+
+                assert wait_until(led, interval_s=0.1)
                 found: list[Message] = []
                 while len(found) < len(messages):
-                    wanted = FetchRequestPartition(
-                        partition=number,
-                        current_leader_epoch=-1,
-                        fetch_offset=len(found),
-                        log_start_offset=-1,
-                        max_bytes=1 << 16,
-                    )
-                    request = FetchRequest(topics=[FetchRequestTopic(topic, [wanted])])
-                    answers: Answers = []
-
-                    def answered(
-                        request: FetchRequest = request, answers: Answers = answers
-                    ) -> bool:
-                        answers.append(connection.request(request, 0).topics[0].partitions[0])
-                        # A broker may tell of its leadership a moment before it leads.
-                        return answers[-1].error_code != ErrorCode.NOT_LEADER_FOR_PARTITION
-
-                    assert wait_until(answered, interval_s=0.1)
-                    answer = answers[-1]
+                    answer = fetch(
+                        connection, topic, len(found),
+                        version=0, partition=number, max_bytes=1 << 16,
+                    )  # fmt: skip
                     assert answer.error_code == 0
                     fresh = list(iter_records(answer.records, start_offset=len(found)))
                     assert fresh, (topic, number, len(found))
@@ -188,11 +167,8 @@ def test_genuine_broker_follows_settings_of_our_tool(brokers, chroot: str) -> No
 
     def produced() -> int:
         data = encode_message_set([(None, value, -1, ())], magic=0)
-        partition = ProduceRequestPartition(0, data)
-        request = ProduceRequest(topics=[ProduceRequestTopic("plain", [partition])])
-        with BrokerConnection(get_runtime("threads"), "127.0.0.1", genuine.port) as connection:
-            code: int = connection.request(request, 0).topics[0].partitions[0].error_code
-        return code
+        with to(genuine.port) as connection:
+            return produce(connection, "plain", data, version=0).error_code
 
     # Metadata may name a leader a moment before that broker leads.
     assert wait_until(lambda: produced() == 0, interval_s=0.1)

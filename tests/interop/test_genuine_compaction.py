@@ -4,16 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.test_genuine_broker import to
 from tests.support import java_clients
+from tests.support.broker_requests import all_led, fetch, produce
 from tests.support.brokers import MortalBroker
 from tests.support.genuine_broker import GenuineBroker
 from tests.support.process import wait_until
-from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
-from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.errors import ErrorCode
 from zkbroker.records import Codec, encode_message_set, iter_records, offset_after
-from zkbroker.runtime import get_runtime
 
 pytestmark = pytest.mark.skipif(java_clients.old_missing(), reason=java_clients.REASON)
 
@@ -38,18 +36,13 @@ class State:
         self.ends = dict.fromkeys(CODECS, 0)
 
     def wait_led(self, port: int) -> None:
-        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
-
-            def led() -> bool:
-                answer = connection.request(MetadataRequest(topics=list(CODECS)), 0)
-                found = [p for topic in answer.topics for p in topic.partitions]
-                return len(found) == len(CODECS) and all(p.error_code == 0 for p in found)
-
-            assert wait_until(led, interval_s=0.1)
+        partitions = dict.fromkeys(CODECS, 1)
+        with to(port) as connection:
+            assert wait_until(lambda: all_led(connection, partitions), interval_s=0.1)
 
     def write(self, port: int, prefix: bytes) -> None:
         self.wait_led(port)
-        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+        with to(port) as connection:
             for topic, codec in CODECS.items():
                 for turn in range(120):
                     fresh = {
@@ -58,14 +51,12 @@ class State:
                     }
                     rows = [(key, value, -1, ()) for key, value in fresh.items()]
                     data = encode_message_set(rows, magic=0, codec=codec)
-                    partition = ProduceRequestPartition(0, data)
-                    request = ProduceRequest(topics=[ProduceRequestTopic(topic, [partition])])
 
-                    def taken(request: ProduceRequest = request) -> bool:
+                    def taken(topic: str = topic, data: bytes = data) -> bool:
                         # Metadata may name a leader that does not know of it yet.
-                        answer = connection.request(request, 0).topics[0].partitions[0]
-                        assert answer.error_code in (0, 6), answer
-                        return answer.error_code == 0
+                        code = produce(connection, topic, data, version=0).error_code
+                        assert code in (0, ErrorCode.NOT_LEADER_FOR_PARTITION)
+                        return code == 0
 
                     assert wait_until(taken, interval_s=0.05)
                     self.latest[topic] |= fresh
@@ -75,17 +66,9 @@ class State:
         """Read a topic to its end and compare; returns how many messages there are."""
         view: dict[bytes | None, bytes | None] = {}
         offset = count = 0
-        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+        with to(port) as connection:
             while offset < self.ends[topic]:
-                wanted = FetchRequestPartition(
-                    partition=0,
-                    current_leader_epoch=-1,
-                    fetch_offset=offset,
-                    log_start_offset=-1,
-                    max_bytes=1 << 16,
-                )
-                request = FetchRequest(topics=[FetchRequestTopic(topic, [wanted])])
-                answer = connection.request(request, 0).topics[0].partitions[0]
+                answer = fetch(connection, topic, offset, version=0, max_bytes=1 << 16)
                 assert answer.error_code == 0
                 for record in iter_records(answer.records, start_offset=offset):
                     view[record.key] = record.value

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.secured import LIBRARIES, Secured, missing, round_trip
+from tests.interop.secured import LIBRARIES, Secured, missing, round_trips
 from tests.support.certificates import Authority
 from tests.support.clusters import MakeCluster
 from tests.support.sasl_cluster import (
@@ -32,13 +32,10 @@ LISTENERS = {"SASL_PLAINTEXT": LISTENER, "SASL_SSL": SECURE}
 OFTEN = "SCRAM-SHA-512"
 
 
-def ways() -> Iterator[object]:
-    """Each protocol with each mechanism; some combinations only in the soak run."""
-    for protocol in LISTENERS:
-        for mechanism in MECHANISMS:
-            rare = protocol == "SASL_SSL" and mechanism != OFTEN
-            marks = [pytest.mark.soak] if rare else []
-            yield pytest.param(protocol, mechanism, marks=marks)
+OVER_TLS = [("SASL_SSL", mechanism) for mechanism in MECHANISMS]
+WAYS = [*(("SASL_PLAINTEXT", mechanism) for mechanism in MECHANISMS), ("SASL_SSL", OFTEN)]
+RARE = [way for way in OVER_TLS if way not in WAYS]
+"""Those of the soak run."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +52,8 @@ def cluster(local_cluster: MakeCluster, directory: Path) -> Iterator[LocalCluste
         "offsets.topic.num.partitions": "2",
         "offsets.topic.replication.factor": "2",
         "min.insync.replicas": "2",
+        # Each group has one member.
+        "group.initial.rebalance.delay.ms": "300",
     }
     with local_cluster(brokers=2, properties=properties) as running:
         with ZkSession(running.zookeeper) as session:
@@ -87,15 +86,17 @@ def job(
     )
 
 
-@pytest.mark.parametrize(("protocol", "mechanism"), list(ways()))
+@pytest.mark.parametrize(
+    "ways", [WAYS, pytest.param(RARE, marks=pytest.mark.soak)], ids=["often", "rare"]
+)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_client_produces_and_consumes_after_login(
-    cluster: LocalCluster, directory: Path, library: str, protocol: str, mechanism: str
+    cluster: LocalCluster, directory: Path, library: str, ways: list[tuple[str, str]]
 ) -> None:
     reason = missing(library)
     if reason is not None:
         pytest.skip(reason)
-    round_trip(library, job(cluster, directory, protocol, mechanism))
+    round_trips(library, [job(cluster, directory, *way) for way in ways])
 
 
 @pytest.mark.parametrize("library", ["confluent", "kafkajs", "java"])
@@ -109,4 +110,4 @@ def test_client_reports_wrong_password(
     if reason is not None:
         pytest.skip(reason)
     with pytest.raises(AssertionError, match=r"(?i)authentication"):
-        round_trip(library, job(cluster, directory, protocol, mechanism, "wrong"))
+        round_trips(library, [job(cluster, directory, protocol, mechanism, "wrong")])

@@ -1,5 +1,7 @@
 """Requests to one broker over a connection, and parts of their answers."""
 
+from collections.abc import Mapping
+
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import (
     FetchRequest,
@@ -55,6 +57,13 @@ def led(connection: BrokerConnection, topic: str) -> bool:
     """Whether partition 0 of a topic has a leader; the topic is created where it must be."""
     found = metadata(connection, topic, 1).partitions
     return bool(found) and not found[0].error_code
+
+
+def all_led(connection: BrokerConnection, partitions: Mapping[str, int]) -> bool:
+    """Whether each partition of topics (topic → how many) has a leader."""
+    found = connection.request(MetadataRequest(topics=list(partitions)), 0).topics
+    codes = [each.error_code for topic in found for each in topic.partitions]
+    return len(codes) == sum(partitions.values()) and not any(codes)
 
 
 def fetch_partition(

@@ -1,6 +1,6 @@
-"""One record there and back with a login or TLS: `python secured_client.py LIBRARY < job`.
+"""Records there and back with a login or TLS: `python secured_client.py LIBRARY < jobs`.
 
-See `tests/interop/secured.py` for the job. Prints `{"read": [...]}` or `{"error": "..."}`.
+See `tests/interop/secured.py` for the jobs. Prints `{"read": [...]}` or `{"error": "..."}` of each.
 """
 
 import json
@@ -143,13 +143,14 @@ def aiokafka(job):
 
 
 def main():
-    job = json.load(sys.stdin)
     libraries = {"confluent": confluent, "aiokafka": aiokafka}
-    try:
-        result = {"read": libraries.get(sys.argv[1], kafka_python)(job)}
-    except Exception as error:  # noqa: BLE001 - told to who started it
-        result = {"error": f"{type(error).__name__}: {error}"}
-    print(json.dumps(result))
+    results = []
+    for job in json.load(sys.stdin):
+        try:
+            results.append({"read": libraries.get(sys.argv[1], kafka_python)(job)})
+        except Exception as error:  # noqa: BLE001 - told to who started it
+            results.append({"error": f"{type(error).__name__}: {error}"})
+    print(json.dumps(results))
 
 
 main()

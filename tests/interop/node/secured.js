@@ -1,7 +1,7 @@
 /*
- * One record there and back with a login or TLS, by kafkajs; see tests/interop/secured.py.
+ * Records there and back with a login or TLS, by kafkajs; see tests/interop/secured.py.
  *
- *     node secured.js < job
+ *     node secured.js < jobs
  */
 "use strict";
 
@@ -53,9 +53,13 @@ async function thereAndBack(job) {
   return { read };
 }
 
-thereAndBack(JSON.parse(fs.readFileSync(0, "utf8")))
-  .catch((error) => ({ error: String(error) }))
-  .then((result) => {
-    console.log(JSON.stringify(result));
-    process.exit(0);
-  });
+async function all(jobs) {
+  const results = [];
+  for (const job of jobs) {
+    results.push(await thereAndBack(job).catch((error) => ({ error: String(error) })));
+  }
+  console.log(JSON.stringify(results));
+  process.exit(0);
+}
+
+all(JSON.parse(fs.readFileSync(0, "utf8")));
