@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.clusters import module_cluster
+from tests.support.process import eventually
 from zkbroker.cli.main import cli
 from zkbroker.errors import (
     ClientError,
@@ -29,6 +30,18 @@ def topics(cluster):
     return run
 
 
+def described(topics, *arguments):
+    """Return the description, once the broker that was asked has heard of the last change."""
+    seen = []
+
+    def same():
+        seen[:] = [topics("describe", *arguments, zookeeper=each).output for each in (False, True)]
+        return seen[0] == seen[1]
+
+    eventually(same, "the same by brokers and by ZooKeeper")
+    return seen[0]
+
+
 def test_topic_is_created_described_altered_and_deleted(topics):
     created = topics(
         "create", "visits", "--partitions", "2", "--replication-factor", "2",
@@ -37,9 +50,7 @@ def test_topic_is_created_described_altered_and_deleted(topics):
     assert (created.exit_code, created.output) == (0, 'Created topic "visits".\n')
     assert "visits" in topics("list").output.splitlines()
     assert "visits" in json.loads(topics("list", "--json").output)
-    described = topics("describe", "visits").output
-    assert described == topics("describe", "visits", zookeeper=True).output
-    assert described.startswith(
+    assert described(topics, "visits").startswith(
         "Topic:visits\tPartitionCount:2\tReplicationFactor:2\tConfigs:retention.ms=1000\n"
         "\tTopic: visits\tPartition: 0\tLeader: "
     )
@@ -50,11 +61,9 @@ def test_topic_is_created_described_altered_and_deleted(topics):
     assert 'Updated config for topic "visits".\nTopic visits has 3 partitions now.' in (
         altered.output
     )
-    described = topics("describe", "visits", "--json").output
-    assert described == topics("describe", "visits", "--json", zookeeper=True).output
-    assert json.loads(described)[0]["config"] == {"flush.ms": "9"}
+    assert json.loads(described(topics, "visits", "--json"))[0]["config"] == {"flush.ms": "9"}
     assert topics("delete", "visits").output == "Topic visits is marked for deletion.\n"
-    assert "visits" not in topics("list").output.splitlines()
+    eventually(lambda: "visits" not in topics("list").output.splitlines())
 
 
 def test_topic_uses_broker_defaults(topics):
@@ -73,8 +82,8 @@ def test_given_assignment_is_used(topics, cluster):
         "alter", "placed", "--partitions", "3",
         "--replica-assignment", f"{first},{second},{second}",
     )  # fmt: skip
-    (described,) = json.loads(topics("describe", "placed", "--json").output)
-    assert [each["replicas"] for each in described["partitions"]] == [
+    (placed,) = json.loads(described(topics, "placed", "--json"))
+    assert [each["replicas"] for each in placed["partitions"]] == [
         [first],
         [second],
         [second],
@@ -86,7 +95,7 @@ def test_partitions_below_min_isr_are_listed(topics):
         "create", "strict", "--partitions", "1", "--replication-factor", "1",
         "--config", "min.insync.replicas=2",
     )  # fmt: skip
-    shown = topics("describe", "--under-min-isr-partitions").output
+    shown = described(topics, "--under-min-isr-partitions")
     assert shown.count("\n") == 1
     assert "Topic: strict\t" in shown
 
@@ -132,9 +141,9 @@ def test_kafka_topics_by_brokers(cluster):
     assert "genuine" in tool("--list").output.splitlines()
     assert tool("--describe", *named).output.startswith("Topic:genuine\tPartitionCount:1\t")
     assert tool("--alter", *named, "--partitions", "2").exit_code == 0
-    assert "PartitionCount:2\t" in tool("--describe", *named).output
+    eventually(lambda: "PartitionCount:2\t" in tool("--describe", *named).output)
     assert tool("--delete", *named).exit_code == 0
-    assert "genuine" not in tool("--list").output.splitlines()
+    eventually(lambda: "genuine" not in tool("--list").output.splitlines())
 
 
 def test_unreachable_brokers_are_reported():
