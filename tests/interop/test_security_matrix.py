@@ -4,6 +4,7 @@ The ways stand in `tests/support/security_ways.py`. Brokers copy among themselve
 that asks for certificates.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -72,28 +73,25 @@ def _run(command: list[str], text: str, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("library", PYTHON)
-def test_python_clients(
-    cluster: LocalCluster, credentials: Credentials, way: Way, library: str
+@pytest.mark.parametrize("library", [*PYTHON, "kafkajs"])
+def test_python_and_node_clients(
+    cluster: LocalCluster, credentials: Credentials, library: str
 ) -> None:
+    """Each library in one process, by one way after the other."""
     if missing(library):
         pytest.skip(str(missing(library)))
-    environment = dict(os.environ)
+    command, environment = [sys.executable, str(CLIENTS / "matrix_client.py")], dict(os.environ)
     if library == "kafka-python-2.0.2":
         environment["PYTHONPATH"] = str(LEGACY)
-    topic = cluster.create_topic()
-    job = credentials.job(library, way, cluster.bootstrap(way.listener), topic, VALUES)
-    found = _run([sys.executable, str(CLIENTS / "matrix_client.py")], job, environment)
-    assert all(value in found for value in VALUES)
-
-
-def test_kafkajs(cluster: LocalCluster, credentials: Credentials, way: Way) -> None:
-    if missing("kafkajs"):
-        pytest.skip(str(missing("kafkajs")))
-    topic = cluster.create_topic()
-    job = credentials.job("kafkajs", way, cluster.bootstrap(way.listener), topic, VALUES)
-    found = _run(node_clients.command("matrix.js"), job, node_clients.environment())
-    assert all(value in found for value in VALUES)
+    elif library == "kafkajs":
+        command, environment = node_clients.command("matrix.js"), node_clients.environment()
+    jobs = [
+        credentials.job(
+            library, way, cluster.bootstrap(way.listener), cluster.create_topic(), VALUES
+        )
+        for way in WAYS
+    ]
+    assert json.loads(_run(command, json.dumps(jobs), environment)) == [VALUES] * len(WAYS)
 
 
 @pytest.mark.parametrize("version", java_clients.version_parameters())

@@ -4,7 +4,6 @@ A way is a listener and the settings of a client for it. `WAYS` is the table; a 
 line there, with the settings of its listener in `PROPERTIES` where it needs some.
 """
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,19 +117,19 @@ class Credentials:
             found["ssl"] |= {"key": self.client.key_pem(), "cert": self.client.chain_pem()}
         return found
 
-    def job(self, library: str, way: Way, bootstrap: str, topic: str, values: list[str]) -> str:
+    def job(
+        self, library: str, way: Way, bootstrap: str, topic: str, values: list[str]
+    ) -> dict[str, Any]:
         """A job of `tests/interop/clients/matrix_client.py` or `node/matrix.js`."""
         settings: dict[str, Any] = self.python(way)
         if library == "confluent":
             settings = self.librdkafka(way)
         elif library == "kafkajs":
             settings = self.node(way)
-        return json.dumps(
-            {
-                "library": library,
-                "bootstrap": bootstrap,
-                "topic": topic,
-                "values": values,
-                "settings": settings,
-            }
-        )
+        return {
+            "library": library,
+            "bootstrap": bootstrap,
+            "topic": topic,
+            "values": values,
+            "settings": settings,
+        }

@@ -1,6 +1,6 @@
 """Writes values and reads them back as settings of security say: with the Python libraries.
 
-{"library", "bootstrap", "topic", "values", "settings"} on standard input -> the values read
+[{"library", "bootstrap", "topic", "values", "settings"}] on standard input -> what each job read
 """
 
 import asyncio
@@ -101,5 +101,4 @@ RUN = {
 }
 
 if __name__ == "__main__":
-    job = json.load(sys.stdin)
-    json.dump(RUN[job["library"]](job), sys.stdout)
+    json.dump([RUN[job["library"]](job) for job in json.load(sys.stdin)], sys.stdout)

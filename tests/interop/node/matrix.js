@@ -1,7 +1,7 @@
 /*
  * Writes values with kafkajs and reads them back, as settings of security say:
  *
- *     {"bootstrap", "topic", "values", "settings": {"ssl": {"ca", "key", "cert"}, "sasl": ...}}
+ *     [{"bootstrap", "topic", "values", "settings": {"ssl": {"ca", "key", "cert"}, "sasl": ...}}]
  */
 "use strict";
 
@@ -10,8 +10,7 @@ const { Kafka, logLevel } = require("kafkajs");
 
 const READ_WITHIN_MS = 40_000;
 
-async function main() {
-  const job = JSON.parse(fs.readFileSync(0, "utf8"));
+async function thereAndBack(job) {
   const kafka = new Kafka({
     brokers: job.bootstrap.split(","),
     clientId: "secured",
@@ -22,7 +21,7 @@ async function main() {
   await producer.connect();
   await producer.send({ topic: job.topic, messages: job.values.map((value) => ({ value })) });
   await producer.disconnect();
-  const consumer = kafka.consumer({ groupId: `${job.topic}-group` });
+  const consumer = kafka.consumer({ groupId: `${job.topic}-group`, maxWaitTimeInMs: 200 });
   await consumer.connect();
   await consumer.subscribe({ topics: [job.topic], fromBeginning: true });
   const found = [];
@@ -38,7 +37,13 @@ async function main() {
       .catch(reject);
   });
   await consumer.disconnect();
-  process.stdout.write(JSON.stringify(found));
+  return found;
+}
+
+async function main() {
+  const read = [];
+  for (const job of JSON.parse(fs.readFileSync(0, "utf8"))) read.push(await thereAndBack(job));
+  process.stdout.write(JSON.stringify(read));
 }
 
 main().then(

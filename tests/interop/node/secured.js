@@ -31,7 +31,7 @@ async function thereAndBack(job) {
   await producer.connect();
   await producer.send({ topic: job.topic, messages: [{ value: job.value }] });
   await producer.disconnect();
-  const consumer = kafka.consumer({ groupId: job.group });
+  const consumer = kafka.consumer({ groupId: job.group, maxWaitTimeInMs: 200 });
   await consumer.connect();
   await consumer.subscribe({ topic: job.topic, fromBeginning: true });
   const read = [];
