@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from tests.interop.jobs import CLIENTS, LEGACY, missing
 from tests.support import java_clients, node_clients
 from tests.support.clusters import MakeCluster
-from tests.support.process import wait_until
+from tests.support.process import eventually, wait_until
 from tests.support.security_ways import WAYS, Credentials, Way
 from zkbroker.cli.main import cli
 from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
@@ -215,7 +215,7 @@ def test_mirrors(cluster: LocalCluster, credentials: Credentials) -> None:
         "offset.syncs.topic": "",
     }
     with Mirror(MirrorConfig.from_properties(given)) as mirror:
-        wait_until(lambda: mirror.metrics()["messages"] == len(VALUES), _LIMIT_S)
+        eventually(lambda: mirror.metrics()["messages"] == len(VALUES), timeout_s=_LIMIT_S)
 
 
 def test_acknowledged_messages_are_on_both_brokers(
