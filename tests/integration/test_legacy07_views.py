@@ -1,7 +1,6 @@
 """Views of newer partitions for 0.7 clients, on real brokers."""
 
 import contextlib
-import time
 import zlib
 
 import pytest
@@ -364,7 +363,6 @@ def test_0_7_group_reads_views_of_three_brokers(brokers, tree):
     until(lambda: {m for *_, m in one.messages + two.messages} == everything)
     two.die()
     until(lambda: len(one.owned) == 3)
-    time.sleep(0.1)
     one.close()
     modern = [each for number in range(3) for each in values_anywhere(brokers, "t", number)]
     assert sorted(modern) == sorted(everything)
