@@ -13,13 +13,7 @@ from tests.support.client07 import (
     parse,
     produce,
 )
-from tests.support.cluster07 import (
-    OurMember07,
-    cluster07,
-    commits,
-    ends,
-    make_topic,
-)
+from tests.support.cluster07 import OurMember07, cluster07, commits, ends, make_topic
 from tests.support.legacy07 import unpack, znodes
 from tests.support.zookeeper import until
 from zkbroker.consumer import EARLIEST_TIME, Blacklist, Consumer, ConsumerTimeout, Whitelist

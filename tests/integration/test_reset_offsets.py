@@ -67,16 +67,8 @@ def test_kafka_consumer_groups_matches_genuine_tool(cluster, tool, tmp_path):
     assert shown.split("\n")[:4] == lines
     assert committed(cluster, "ours") == [-1001, -1001]
     tool(*reset, "--to-offset", 3, "--execute")
-    tool(
-        *genuine,
-        "--reset-offsets",
-        "--group",
-        "ours",
-        "--all-topics",
-        "--shift-by",
-        -1,
-        "--execute",
-    )
+    ours = [*genuine, "--reset-offsets", "--group", "ours", "--all-topics"]
+    tool(*ours, "--shift-by", -1, "--execute")
     assert committed(cluster, "ours") == [2, 2]
     for where, reached in (
         (("--to-latest",), [10, 10]),
@@ -92,7 +84,6 @@ def test_kafka_consumer_groups_matches_genuine_tool(cluster, tool, tmp_path):
     assert exported == "read,0,2\nread,1,2\n"
     file = tmp_path / "genuine.csv"
     file.write_text(exported)
-    ours = [*genuine, "--reset-offsets", "--group", "ours", "--all-topics"]
     tool(*ours, "--from-file", file, "--execute")
     assert committed(cluster, "ours") == [2, 2]
     assert "ours\n" in tool(*genuine, "--list")
