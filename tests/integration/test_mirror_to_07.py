@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.test_legacy07_producer import stored
 from tests.integration.test_mirror_07 import Writer, old
+from tests.support import soak
 from tests.support.client07 import Broker07, broker_address
 from tests.support.cluster07 import cluster07, commits, ends, make_topic, registry_tree
 from tests.support.clusters import TestCluster
@@ -144,7 +145,12 @@ def test_message_too_large_for_0_7_ends_mirror(tmp_path, chroot, tree, east):
         assert list(dict.fromkeys(n for _, n in row)) == [0, 2]
 
 
-def test_kills_of_mirror_and_target_lose_nothing(tmp_path, chroot, tree, east):
+@pytest.mark.parametrize(
+    "rounds",
+    [2, pytest.param(20, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
+    ids=["short", "long"],
+)
+def test_kills_of_mirror_and_target_lose_nothing(tmp_path, chroot, tree, east, rounds):
     east.create_topic("t", partitions=2)
     done = threading.Event()
     written = [0, 0]
@@ -177,13 +183,13 @@ def test_kills_of_mirror_and_target_lose_nothing(tmp_path, chroot, tree, east):
             until(lambda: sum(ends(tree, "t").values()) > before)
 
         try:
-            for number in (0, 1, 0):
+            for number in range(soak.part_of(rounds)):
                 took_more()
                 mirror.kill()
                 mirror.start("--to-07")
                 took_more()
-                brokers[number].kill()
-                brokers[number].start()
+                brokers[number % 2].kill()
+                brokers[number % 2].start()
                 until(lambda: len(ends(tree, "t")) == 4)
             done.set()
             writing.join()
