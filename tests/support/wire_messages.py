@@ -1,20 +1,13 @@
-"""Hypothesis strategies for every protocol message, made of its wire metadata."""
+"""Random values for every protocol message, made of its wire metadata."""
 
-from hypothesis import strategies as st
+from random import Random
+from typing import Any
 
 from zkbroker.protocol import BROKER_VERSIONS, MESSAGES
 from zkbroker.protocol.schema import Kind, wire_fields
 
-SCALARS = {
-    Kind.INT8: st.integers(-(2**7), 2**7 - 1),
-    Kind.INT16: st.integers(-(2**15), 2**15 - 1),
-    Kind.INT32: st.integers(-(2**31), 2**31 - 1),
-    Kind.INT64: st.integers(-(2**63), 2**63 - 1),
-    Kind.BOOLEAN: st.booleans(),
-    Kind.STRING: st.text(st.characters(codec="utf-8"), max_size=12),
-    Kind.RAW: st.binary(max_size=40),
-    Kind.RECORDS: st.binary(max_size=80),
-}
+BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
+LETTERS = "az \0\n\x7fé߿ࠀ\uffff\U0001f600"
 
 EVERY_MESSAGE = [
     (message, version)
@@ -24,23 +17,34 @@ EVERY_MESSAGE = [
 ]
 
 
-def message_strategy(message, version):
-    """Messages of a version: fields it lacks keep their default, so that they survive a trip."""
-    return st.builds(
-        message,
+def random_message(message: Any, version: int, chance: Random) -> Any:
+    """Return a message of a version: fields it lacks keep their default, so they survive a trip."""
+    return message(
         **{
-            field.name: _wire_strategy(field.wire, version)
+            field.name: _value(field.wire, version, chance)
             for field in wire_fields(message)
             if field.wire.present(version)
         },
     )
 
 
-def _wire_strategy(wire, version):
-    if wire.kind is Kind.ARRAY:
-        item = wire.item
-        items = SCALARS[item] if isinstance(item, Kind) else message_strategy(item, version)
-        strategy = st.lists(items, max_size=3)
-    else:
-        strategy = SCALARS[wire.kind]
-    return st.none() | strategy if wire.allows_null(version) else strategy
+def _value(wire: Any, version: int, chance: Random) -> Any:
+    if wire.allows_null(version) and chance.random() < 0.3:
+        return None
+    if wire.kind is not Kind.ARRAY:
+        return _scalar(wire.kind, chance)
+    count = chance.randrange(4)
+    if isinstance(wire.item, Kind):
+        return [_scalar(wire.item, chance) for _ in range(count)]
+    return [random_message(wire.item, version, chance) for _ in range(count)]
+
+
+def _scalar(kind: Kind, chance: Random) -> Any:
+    if kind in BITS:
+        edge = 2 ** (BITS[kind] - 1)
+        return chance.choice((0, -1, edge - 1, -edge, *(chance.randrange(-edge, edge),) * 4))
+    if kind is Kind.BOOLEAN:
+        return chance.random() < 0.5
+    if kind is Kind.STRING:
+        return "".join(chance.choices(LETTERS, k=chance.randrange(12)))
+    return chance.randbytes(chance.choice((0, 1, 40, 80)))
