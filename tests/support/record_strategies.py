@@ -1,5 +1,7 @@
 """Records of every kind for the property tests."""
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 from zkbroker.records import Codec
@@ -24,17 +26,19 @@ headers = st.lists(
 ).map(tuple)
 
 
-def unsent(magic: int):
-    """Return key, value, timestamp and headers that the magic can store."""
-    return st.tuples(
+@cache
+def unsent(magic: int, max_size: int):
+    """Return lists of keys, values, timestamps and headers that the magic can store."""
+    records = st.tuples(
         payloads,
         payloads,
         timestamps if magic else st.just(-1),
         headers if magic == 2 else st.just(()),
     )
+    return st.lists(records, min_size=1, max_size=max_size)
 
 
 @st.composite
 def formats_and_records(draw, max_size=12):
     magic, codec = draw(st.sampled_from(FORMATS))
-    return magic, codec, draw(st.lists(unsent(magic), min_size=1, max_size=max_size))
+    return magic, codec, draw(unsent(magic, max_size))

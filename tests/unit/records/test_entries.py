@@ -37,13 +37,6 @@ def test_flipped_bit_under_crc_is_corrupt(magic):
             verify_entry(damaged)
 
 
-def test_entry_larger_than_the_data_is_partial():
-    data = encode_message_set(RECORDS, magic=2)
-    huge = data[:8] + (2**30).to_bytes(4, "big") + data[12:]
-    with pytest.raises(PartialEntry):
-        verify_entry(huge)
-
-
 def test_batch_header_is_decoded():
     data = encode_message_set(
         RECORDS,

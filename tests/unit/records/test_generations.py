@@ -12,8 +12,6 @@ from zkbroker.records import AppendPolicy, iter_entries, iter_records, kernels, 
 from zkbroker.records.codec import Codec
 from zkbroker.records.generations import (
     AS_SENT,
-    PLAIN_0,
-    PLAIN_1,
     convert_set,
     dense,
     render,
@@ -108,14 +106,6 @@ def test_plain_messages_are_split_into_batches_and_stretches():
     # The log checks a message that is larger than a batch may be.
     (entry,) = iter_entries(bytes(convert(build_message(bytes(900)), max_batch_bytes=500).batches))
     assert entry.size > 900
-
-
-def test_rendered_messages_have_layout_of_0_7():
-    crc = zlib.crc32(b"hello")
-    assert render([b"hello", None], PLAIN_1) == (
-        struct.pack(">ibbI", 11, 1, 0, crc) + b"hello" + struct.pack(">ibbI", 6, 1, 0, 0)
-    )
-    assert render([b"hello"], PLAIN_0) == struct.pack(">ibI", 10, 0, crc) + b"hello"
 
 
 @settings(deadline=None)

@@ -8,15 +8,6 @@ from zkbroker.records import lz4frame
 TEXT = b"GET /index.html 200 " * 500
 
 
-def test_both_checksums_are_read_and_only_one_is_standard():
-    standard, legacy = (lz4frame.compress(TEXT, legacy_checksum=each) for each in (False, True))
-    for frame in (standard, legacy):
-        assert lz4frame.decompress(frame, len(TEXT)) == TEXT
-    assert lz4.frame.decompress(standard) == TEXT
-    with pytest.raises(RuntimeError):
-        lz4.frame.decompress(legacy)
-
-
 def test_header_checksum_covers_content_size():
     frame = lz4.frame.compress(TEXT, store_size=True)
     assert lz4frame.decompress(frame, len(TEXT)) == TEXT

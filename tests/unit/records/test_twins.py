@@ -192,7 +192,7 @@ def mixed(cases, outer):
     return wrap_message_set(inner, outer, 500, 5, outer == 1, Codec.SNAPPY)
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(formats_and_records())
 def test_both_encode_the_same_bytes(native, case):
     magic, _, records = case
@@ -206,7 +206,7 @@ def test_both_encode_the_same_bytes(native, case):
             assert native.encode_messages(*args) == portable.encode_messages(*args)
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(
     st.lists(formats_and_records(max_size=4), min_size=1, max_size=4),
     st.integers(0, 12),
@@ -219,7 +219,7 @@ def test_both_decode_the_same_records(native, cases, start, end, verify):
     compare_appends(native, raw)
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(
     st.lists(formats_and_records(max_size=3), min_size=1, max_size=4),
     st.sampled_from([0, 1]),
@@ -258,7 +258,7 @@ def test_both_keep_timestamps_of_batches_within_int64(native, base):
     assert outcome(native.scan_records, *args) == fits
 
 
-@settings(deadline=None, derandomize=True, max_examples=120)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_both_refuse_the_same_damage(native, cases, seed):
     compare_damaged(native, sets(cases), seed, turns=20)
@@ -364,7 +364,7 @@ POLICIES = st.builds(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(
     st.lists(formats_and_records(max_size=4), min_size=1, max_size=3),
     POLICIES,

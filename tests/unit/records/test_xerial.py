@@ -29,6 +29,7 @@ def test_limit_is_exact_over_all_blocks(framed):
         (HEADER + struct.pack(">i", -1), "-1 bytes"),
         (b"\xff" * 6, "not a snappy block"),
         (b"\xff\xff\xff\x03abc", "claims to hold"),
+        (HEADER + struct.pack(">i", 7) + b"\xff\xff\xff\x03abc", "claims to hold"),
         (b"\x05\xff\xff", "malformed"),
     ],
 )
