@@ -63,6 +63,43 @@ class ScarceFileSystem(UnsyncedFileSystem):
         super().close(fd)
 
 
+def _hooked(name: str) -> Callable[..., Any]:
+    def call(self: "HookedFileSystem", *arguments: Any, **settings: Any) -> Any:
+        self.before.get(name, lambda *_: None)(*arguments)
+        return getattr(super(HookedFileSystem, self), name)(*arguments, **settings)
+
+    return call
+
+
+class HookedFileSystem(UnsyncedFileSystem):
+    """Before a call, calls `before[its name]` with the same arguments: it watches, or raises."""
+
+    def __init__(self, **before: Callable[..., object]) -> None:
+        self.before = before
+
+    open = _hooked("open")
+    close = _hooked("close")
+    write = _hooked("write")
+    write_all = _hooked("write_all")
+    truncate = _hooked("truncate")
+    reserve = _hooked("reserve")
+    fsync = _hooked("fsync")
+    fsync_dir = _hooked("fsync_dir")
+    rename = _hooked("rename")
+    unlink = _hooked("unlink")
+    mkdir = _hooked("mkdir")
+    remove_tree = _hooked("remove_tree")
+
+
+def failing(code: int) -> Callable[..., object]:
+    """Return a hook that raises an error of the operating system."""
+
+    def fail(*arguments: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
 class UnreplicatedLog:
     """A coordinator's log with a single replica: an append waits only for the disk."""
 

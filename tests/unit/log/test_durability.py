@@ -9,6 +9,7 @@ from tests.support.logs import (
     TP,
     Clock,
     EagerRuntime,
+    HookedFileSystem,
     InlineTask,
     ScarceFileSystem,
     append,
@@ -211,39 +212,25 @@ def test_flush_without_descriptors_stays_due_and_leaks_none(tmp_path):
 
 
 def test_concurrent_flush_syncs_directory_itself(tmp_path):
-    class SlowFileSystem(FileSystem):
-        """The first fsync after `hold` waits for `free`; fsyncs of directories are counted."""
+    entered, free, directories = threading.Event(), threading.Event(), []
 
-        def __init__(self):
-            self.hold = threading.Event()
-            self.entered = threading.Event()
-            self.free = threading.Event()
-            self.directories = 0
+    def wait_until_free(fd):
+        del fs.before["fsync"]
+        entered.set()
+        assert free.wait(30)
 
-        def fsync(self, fd):
-            if self.hold.is_set():
-                self.hold.clear()
-                self.entered.set()
-                assert self.free.wait(30)
-            super().fsync(fd)
-
-        def fsync_dir(self, path):
-            self.directories += 1
-            super().fsync_dir(path)
-
-    fs = SlowFileSystem()
+    fs = HookedFileSystem()
     with started_log(tmp_path, fs=fs, runtime="gevent") as log:
         log.flush()
         log.writer.begin_epoch(5)  # the new name of the epochs' file is not stable yet
-        fs.directories = 0
-        fs.hold.set()
+        fs.before |= {"fsync": wait_until_free, "fsync_dir": directories.append}
         slow = gevent.spawn(log.flush)
-        while not fs.entered.is_set():
+        while not entered.is_set():
             gevent.sleep(0.001)
         append(log, 1, epoch=5)
         assert log.flush() == 1
-        assert fs.directories == 1
-        fs.free.set()
+        assert len(directories) == 1
+        free.set()
         slow.get(timeout=20)
 
 

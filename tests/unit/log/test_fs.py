@@ -1,6 +1,6 @@
 import os
 
-from tests.support.logs import append, reopened_log, started_log
+from tests.support.logs import HookedFileSystem, append, reopened_log, started_log
 from zkbroker.log.fs import FileSystem
 
 
@@ -23,32 +23,24 @@ def test_leftover_temporary_file_is_replaced(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
-class ReservingFileSystem(FileSystem):
-    def __init__(self):
-        self.reserved = []
-
-    def reserve(self, fd, size):
-        self.reserved.append(size)
-        super().reserve(fd, size)
-
-
 def test_preallocated_segment_releases_space_at_roll(tmp_path):
-    fs = ReservingFileSystem()
+    reserved = []
+    fs = HookedFileSystem(reserve=lambda fd, size: reserved.append(size))
     with started_log(tmp_path, fs=fs, segment_bytes=1 << 20, preallocate=True) as log:
-        assert fs.reserved == [1 << 20]
+        assert reserved == [1 << 20]
         path = log.segments[0].path(".log")
         append(log, 3)
         size = log.size_bytes
         assert path.stat().st_size == size
         assert path.stat().st_blocks * 512 >= 1 << 20
         log.roll()
-        assert fs.reserved == [1 << 20] * 2
+        assert reserved == [1 << 20] * 2
         assert path.stat().st_blocks * 512 < 1 << 20
         assert os.path.getsize(path) == size
-    fs = ReservingFileSystem()
+    reserved.clear()
     with reopened_log(tmp_path, fs=fs, segment_bytes=1 << 20) as log:
         assert log.log_end_offset == 3
-        assert fs.reserved == []
+        assert reserved == []
 
 
 def test_removal_of_linked_partition_removes_only_link(tmp_path):

@@ -10,8 +10,8 @@ from tests.support.logs import (
     TP,
     Clock,
     EagerRuntime,
+    HookedFileSystem,
     ScarceFileSystem,
-    UnsyncedFileSystem,
     append,
     crash,
     flip_bit,
@@ -305,21 +305,17 @@ def test_missing_segment_file_fails_only_its_reads(tmp_path):
 
 
 def test_closing_log_refuses_appends(tmp_path):
-    class AppendingFileSystem(UnsyncedFileSystem):
-        """Appends during the last flush."""
+    refused = []
 
-        refused = 0
+    def append_during_last_flush(fd):
+        if log.offline and not refused:
+            with pytest.raises(StorageError, match="closed"):
+                append(log, 1)
+            refused.append(fd)
 
-        def fsync(self, fd):
-            if log.offline and not self.refused:
-                with pytest.raises(StorageError, match="closed"):
-                    append(log, 1)
-                self.refused += 1
-
-    fs = AppendingFileSystem()
-    with started_log(tmp_path, fs=fs) as log:
+    with started_log(tmp_path, fs=HookedFileSystem(fsync=append_during_last_flush)) as log:
         append(log, 3)
-    assert fs.refused == 1
+    assert refused
     with reopened_log(tmp_path) as log:
         assert log.log_end_offset == 3
 
@@ -464,26 +460,22 @@ def test_emptied_log_begins_at_its_new_offset_without_its_checkpoint(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOENT])
 def test_truncation_that_cannot_open_a_segment_changes_nothing(tmp_path, number):
-    class Unopened(UnsyncedFileSystem):
-        path = None
+    def refuse_first(path, flags):
+        if path == log.segments[0].path(".log"):
+            raise OSError(number, "cannot be opened", str(path))
 
-        def open(self, path, flags):
-            if path == self.path:
-                raise OSError(number, "cannot be opened", str(path))
-            return super().open(path, flags)
-
-    fs = Unopened()
+    fs = HookedFileSystem()
     with started(tmp_path, fs=fs, segment_bytes=1500, manager={"open_segments": 1}) as manager:
         log = manager.get_or_create(TP)
         append(log, 1, times=40)
         segments = len(log.segments)
         assert segments > 3
         log.directory.open_files.forget(log.segments[0])
-        fs.path = log.segments[0].path(".log")
+        fs.before["open"] = refuse_first
         with pytest.raises(StorageError, match="cannot be opened"):
             log.truncate_to(5)
         assert (len(log.segments), log.log_end_offset, manager.offline_dirs()) == (segments, 40, {})
-        fs.path = None
+        fs.before.clear()
         assert log.truncate_to(5) == 5
 
 
@@ -586,15 +578,12 @@ def test_recreated_partition_inherits_no_checkpoints(tmp_path, crashed_between):
 
 
 def test_new_data_directory_is_synced_before_use(tmp_path):
-    class RecordingFileSystem(UnsyncedFileSystem):
-        def fsync_dir(self, path):
-            synced.append(path)
-
     synced = []
-    with started(tmp_path / "new" / "data", fs=RecordingFileSystem()):
+    fs = HookedFileSystem(fsync_dir=synced.append)
+    with started(tmp_path / "new" / "data", fs=fs):
         assert {tmp_path, tmp_path / "new"} <= set(synced)
     synced.clear()
-    with started(tmp_path / "new" / "data", fs=RecordingFileSystem()):
+    with started(tmp_path / "new" / "data", fs=fs):
         assert tmp_path not in synced
 
 

@@ -6,6 +6,7 @@ import pytest
 from tests.support.logs import (
     TP,
     EagerRuntime,
+    HookedFileSystem,
     append,
     read_all,
     reopened_log,
@@ -14,7 +15,7 @@ from tests.support.logs import (
 )
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
-from zkbroker.log import FileSystem, names
+from zkbroker.log import names
 from zkbroker.log.replacing import replace_segments, segment_writer
 from zkbroker.log.segments.replacement import PLAN, commit_plan
 from zkbroker.records import iter_entries
@@ -26,35 +27,19 @@ class Crash(Exception):
     """Ends the process."""
 
 
-class CrashingFileSystem(FileSystem):
+class CrashingFileSystem(HookedFileSystem):
     """Raises `Crash` at the change after `left` more of them."""
 
     def __init__(self):
+        changes = ("write", "fsync", "fsync_dir", "rename", "unlink")
+        super().__init__(**dict.fromkeys(changes, self.count))
         self.left = None
 
-    def count(self):
+    def count(self, *change):
         if self.left is not None:
             if self.left == 0:
                 raise Crash
             self.left -= 1
-
-    def write(self, fd, data):
-        self.count()
-        return super().write(fd, data)
-
-    def fsync(self, fd):
-        self.count()
-
-    def fsync_dir(self, path):
-        self.count()
-
-    def rename(self, source, target):
-        self.count()
-        super().rename(source, target)
-
-    def unlink(self, path):
-        self.count()
-        super().unlink(path)
 
 
 def fill(log):
@@ -226,18 +211,13 @@ def test_deletion_waits_for_a_replacement(tmp_path, monkeypatch):
 
 
 def test_unfinished_replacement_takes_log_offline(tmp_path):
-    class NoDescriptors(FileSystem):
-        """Has none left when the plan is stored."""
+    def no_descriptor_for_plan(path):
+        if (path / PLAN).exists():
+            raise OSError(errno.EMFILE, "Too many open files")
 
-        def fsync(self, fd):
-            pass
-
-        def fsync_dir(self, path):
-            if (path / PLAN).exists():
-                raise OSError(errno.EMFILE, "Too many open files")
-
+    fs = HookedFileSystem(fsync_dir=no_descriptor_for_plan)
     settings = {**SETTINGS, "runtime": EagerRuntime()}
-    manager, log = start_log(tmp_path, fs=NoDescriptors(), **settings)
+    manager, log = start_log(tmp_path, fs=fs, **settings)
     fill(log)
     old = read_all(log)
     with pytest.raises(StorageError):

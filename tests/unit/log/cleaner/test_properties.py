@@ -315,7 +315,7 @@ def play(tmp_path, seeds):
 
 
 def test_random_logs_with_power_cuts_match_the_model(tmp_path):
-    play(tmp_path, range(30))
+    play(tmp_path, range(20))
 
 
 @pytest.mark.soak

@@ -1,9 +1,11 @@
 """A directory of 0.7 logs: opening, refusals, clean stops."""
 
+import errno
+
 import pytest
 
 from tests.support.legacy07 import open_logs, read
-from tests.support.logs import UnsyncedFileSystem
+from tests.support.logs import HookedFileSystem
 from zkbroker.errors import InvalidTopic, StorageError
 from zkbroker.log.legacy07.directory import Claim
 from zkbroker.records.legacy07 import build_message
@@ -137,34 +139,20 @@ def test_refused_views_leave_logs_usable(tmp_path):
     logs.close()
 
 
-class FullFileSystem(UnsyncedFileSystem):
-    """Fails to create the folder `full`, or the map in it."""
-
-    full = None
-
-    def mkdir(self, path):
-        self._check(path)
-        super().mkdir(path)
-
-    def open(self, path, flags):
-        if path.suffix == ".map":
-            self._check(path.parent)
-        return super().open(path, flags)
-
-    def _check(self, folder):
-        if folder.name == self.full:
-            raise OSError(28, "No space left on device")
-
-
 @pytest.mark.parametrize("known", [(), (0,), (1,), (0, 1)])
 def test_failed_views_leave_no_files_and_logs_usable(tmp_path, known):
-    fs = FullFileSystem()
+    def full(path, *flags):
+        folder = path.parent if path.suffix == ".map" else path
+        if folder.name == "t-1":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    fs = HookedFileSystem()
     logs = open_logs(tmp_path, fs=fs)
     for partition in known:
         logs.get_or_make("t", partition)
     claims = [Claim(0, 0, 7), Claim(1, 1, 8)]
     before = sorted(tmp_path.rglob("*"))
-    fs.full = "t-1"
+    fs.before |= {"mkdir": full, "open": full}
     with pytest.raises(StorageError, match="No space left"):
         logs.make_views("t", claims)
     assert sorted(tmp_path.rglob("*")) == before
@@ -172,7 +160,7 @@ def test_failed_views_leave_no_files_and_logs_usable(tmp_path, known):
     assert set(logs.all()) == {("t", each) for each in known}
     for log in logs.all().values():
         log.flush()
-    fs.full = None
+    fs.before.clear()
     logs.make_views("t", claims)
     assert {key[1]: each.next_offset for key, each in logs.views().items()} == {0: 7, 1: 8}
     logs.close()

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.clocks import Clock
 from tests.support.legacy07 import open_logs, read
+from tests.support.logs import HookedFileSystem, failing
 from zkbroker.errors import OffsetOutOfRange, StorageError
-from zkbroker.log.fs import FileSystem
 from zkbroker.records.legacy07 import build_message
 
 HOUR_MS = 3_600_000
@@ -171,42 +171,32 @@ def test_topic_setting_overrides_default(opened):
         assert len(log.files) == files
 
 
-class FailingFileSystem(FileSystem):
-    failing = ""
-
-    def write(self, fd, data):
-        if self.failing == "write":
-            super().write(fd, data[:5])
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return super().write(fd, data)
-
-    def fsync(self, fd):
-        if self.failing == "fsync":
-            raise OSError(errno.EIO, "Input/output error")
-        super().fsync(fd)
+def torn_write(fd, data):
+    os.write(fd, data[:5])
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_append_after_full_disk_leaves_no_partial_message(opened):
-    fs = FailingFileSystem()
+    fs = HookedFileSystem()
     log = opened(fs=fs).get_or_make("t", 0)
     append(log)
-    fs.failing = "write"
+    fs.before["write"] = torn_write
     with pytest.raises(StorageError, match="No space left"):
         append(log)
-    fs.failing = ""
+    fs.before.clear()
     assert append(log) == 15
     assert read(log, 0, 100) == build_message(b"hello") * 2
 
 
 def test_failed_flush_refuses_appends_and_unmarks_clean_stop(opened, tmp_path):
-    fs = FailingFileSystem()
+    fs = HookedFileSystem()
     logs = opened(fs=fs)
     log = logs.get_or_make("t", 0)
     append(log)
-    fs.failing = "fsync"
+    fs.before["fsync"] = failing(errno.EIO)
     with pytest.raises(StorageError, match="could not be flushed"):
         append(log)
-    fs.failing = ""
+    fs.before.clear()
     with pytest.raises(StorageError, match="restart the broker"):
         append(log)
     assert log.visible_end == 15
@@ -215,52 +205,30 @@ def test_failed_flush_refuses_appends_and_unmarks_clean_stop(opened, tmp_path):
 
 
 def test_failed_roll_leaves_no_file_behind(opened, clock):
-    class FailingFileSystem(FileSystem):
-        broken = False
-
-        def fsync_dir(self, path):
-            if self.broken:
-                raise OSError(errno.EIO, "Input/output error")
-            super().fsync_dir(path)
-
-    fs = FailingFileSystem()
+    fs = HookedFileSystem()
     logs = opened(fs=fs, retention_ms=HOUR_MS, roll_ms=1000 * HOUR_MS)
     log = logs.get_or_make("t", 0)
     append(log)
     touch(log, clock)
     clock.advance(2 * HOUR_MS)
-    fs.broken = True
+    fs.before["fsync_dir"] = failing(errno.EIO)
     with pytest.raises(StorageError, match="not deleted"):
         log.delete_expired()
-    fs.broken = False
+    fs.before.clear()
     append(log)
     logs.close()
     assert read(opened().get("t", 0), 0, 1000) == build_message(b"hello") * 2
 
 
 def test_log_that_cannot_be_cut_back_refuses_appends(opened, tmp_path):
-    class TearingFileSystem(FileSystem):
-        broken = False
-
-        def write_all(self, fd, data):
-            if self.broken:
-                os.write(fd, bytes(data[:5]))
-                raise OSError(errno.ENOSPC, "No space left on device")
-            super().write_all(fd, data)
-
-        def truncate(self, fd, size):
-            if self.broken:
-                raise OSError(errno.EIO, "Input/output error")
-            super().truncate(fd, size)
-
-    fs = TearingFileSystem()
+    fs = HookedFileSystem()
     logs = opened(fs=fs)
     log = logs.get_or_make("t", 0)
     append(log)
-    fs.broken = True
+    fs.before |= {"write": torn_write, "truncate": failing(errno.EIO)}
     with pytest.raises(StorageError, match="cannot be written"):
         append(log)
-    fs.broken = False
+    fs.before.clear()
     with pytest.raises(StorageError, match="could not be cut back"):
         append(log)
     logs.close()
@@ -273,53 +241,38 @@ def test_log_that_cannot_be_cut_back_refuses_appends(opened, tmp_path):
 
 
 def test_file_that_is_being_deleted_has_no_readers(opened, clock):
-    class WatchedFileSystem(FileSystem):
-        during = staticmethod(lambda: None)
-
-        def fsync_dir(self, path):
-            self.during()
-            super().fsync_dir(path)
-
     seen = []
 
-    def look():
+    def look(path):
         log.offsets(-1, 10)
         with pytest.raises(OffsetOutOfRange):
             log.read(0, 10)
         seen.append(log.start)
 
-    fs = WatchedFileSystem()
+    fs = HookedFileSystem()
     log = opened(fs=fs, file_bytes=1, retention_ms=HOUR_MS).get_or_make("t", 0)
     for _ in range(3):
         append(log)
     touch(log, clock)
     os.utime(log.files[-1], (clock.now / 1000 + 10_000,) * 2)
     clock.advance(HOUR_MS + 1)
-    fs.during = look
+    fs.before["fsync_dir"] = look
     assert log.delete_expired() == 2
-    fs.during = lambda: None
+    fs.before.clear()
     assert seen == [15, 30]
     assert [each.name for each in log.directory.iterdir()] == [f"{30:020d}.kafka"]
 
 
 def test_file_that_cannot_be_deleted_stays_and_is_deleted_later(opened, clock):
-    class StubbornFileSystem(FileSystem):
-        broken = False
-
-        def unlink(self, path):
-            if self.broken:
-                raise OSError(errno.EIO, "Input/output error")
-            super().unlink(path)
-
-    fs = StubbornFileSystem()
+    fs = HookedFileSystem()
     log = opened(fs=fs, file_bytes=1, retention_bytes=1).get_or_make("t", 0)
     for _ in range(3):
         append(log)
-    fs.broken = True
+    fs.before["unlink"] = failing(errno.EIO)
     with pytest.raises(StorageError, match="not deleted"):
         log.delete_expired()
     assert log.start == 0
     assert read(log, 0, 100) == build_message(b"hello")
-    fs.broken = False
+    fs.before.clear()
     assert log.delete_expired() == 2
     assert log.start == 30

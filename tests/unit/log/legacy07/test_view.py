@@ -1,11 +1,12 @@
 """The bytes that a view of 0.7 shows, flushes and keeps."""
 
 import contextlib
+import errno
 import os
 
 import pytest
 
-from tests.support.logs import UnsyncedFileSystem, append_transactional, end_transaction
+from tests.support.logs import HookedFileSystem, append_transactional, end_transaction, failing
 from tests.support.views07 import shown
 from zkbroker.errors import OffsetOutOfRange, StorageError
 from zkbroker.records import Codec
@@ -198,24 +199,20 @@ def test_messages_deleted_from_master_are_out_of_range(tmp_path):
 
 
 def test_failed_map_write_fails_the_view(tmp_path):
-    class FailingFileSystem(UnsyncedFileSystem):
-        broken = False
+    def full_for_map_records(fd, data):
+        if b"zkb07map" not in bytes(data) and len(data) < 60:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
-        def write_all(self, fd, data):
-            if self.broken and b"zkb07map" not in bytes(data) and len(data) < 60:
-                raise OSError(28, "No space left on device")
-            super().write_all(fd, data)
-
-    fs = FailingFileSystem()
+    fs = HookedFileSystem()
     with shown(tmp_path, fs=fs) as found:
         found.modern(b"x" * 100)
         found.view.catch_up()
-        fs.broken = True
+        fs.before["write_all"] = full_for_map_records
         with pytest.raises(StorageError, match="the map of"):
             found.view.flush()
         assert found.view.failed
         assert found.payloads() == []
-        fs.broken = False
+        fs.before.clear()
         found.logs.close()
         found.open()
         found.show()
@@ -241,21 +238,13 @@ def test_directory_tasks_flush_and_delete_views(tmp_path):
 
 
 def test_view_with_failed_disk_is_deleted_and_closes_its_files(tmp_path):
-    class FailingFileSystem(UnsyncedFileSystem):
-        broken = False
-
-        def truncate(self, fd, size):
-            if self.broken:
-                raise OSError(5, "Input/output error")
-            super().truncate(fd, size)
-
-    fs = FailingFileSystem()
+    fs = HookedFileSystem()
     with shown(tmp_path, fs=fs) as found:
         found.modern(b"x" * 100)
         found.view.catch_up()
         folder = str(found.view.directory)
         assert held_files(folder)
-        fs.broken = True
+        fs.before["truncate"] = failing(errno.EIO)
         found.logs.delete_view("t", 0)
         assert not found.view.directory.exists()
         assert not held_files(folder)
@@ -270,37 +259,28 @@ def held_files(folder):
     return [each for each in found if each.startswith(folder)]
 
 
-@pytest.mark.parametrize("failing", ["write_all", "fsync_dir"])
-def test_failed_roll_leaves_no_file_behind(tmp_path, failing):
-    class FailingFileSystem(UnsyncedFileSystem):
-        left = None
-
-        def write_all(self, fd, data):
-            if bytes(data[:8]) == b"zkb07map":
-                self._count("write_all")
-            super().write_all(fd, data)
-
-        def fsync_dir(self, path):
-            self._count("fsync_dir")
-
-        def _count(self, name):
-            if name == failing and self.left is not None:
-                self.left -= 1
-                if self.left < 0:
-                    raise OSError(28, "No space left on device")
-
-    fs = FailingFileSystem()
+@pytest.mark.parametrize("call", ["write_all", "fsync_dir"])
+def test_failed_roll_leaves_no_file_behind(tmp_path, call):
+    fs = HookedFileSystem()
     with shown(tmp_path, fs=fs) as found:
         found.modern(b"x" * 100)
         found.show()
         before = sorted(found.view.directory.iterdir())
         found.log.advance_start_to(1)
-        for left in range(2 if failing == "fsync_dir" else 1):
-            fs.left = left
+        for succeed in range(2 if call == "fsync_dir" else 1):
+            outcomes = [None] * succeed
+
+            def run_out(*arguments, outcomes=outcomes):
+                if call == "fsync_dir" or arguments[-1][:8] == b"zkb07map":
+                    if not outcomes:
+                        raise OSError(errno.ENOSPC, "No space left on device")
+                    outcomes.pop()
+
+            fs.before[call] = run_out
             with pytest.raises(StorageError, match="files not deleted"):
                 found.view.delete_expired()
             assert sorted(found.view.directory.iterdir()) == before
-        fs.left = None
+        fs.before.clear()
         found.modern(b"y" * 100)
         found.show()
         assert found.payloads() == [b"x" * 100, b"y" * 100]
@@ -309,40 +289,31 @@ def test_failed_roll_leaves_no_file_behind(tmp_path, failing):
 
 
 def test_view_that_is_being_deleted_has_no_readers(tmp_path):
-    class WatchedFileSystem(UnsyncedFileSystem):
-        during = staticmethod(lambda: None)
-
-        def remove_tree(self, path):
-            self.during()
-            super().remove_tree(path)
-
-    fs = WatchedFileSystem()
+    fs = HookedFileSystem()
     seen = []
     with shown(tmp_path, fs=fs) as found:
-        fs.during = lambda: seen.append((found.logs.get("t", 0), found.logs.topics))
+        fs.before["remove_tree"] = lambda path: seen.append(
+            (found.logs.get("t", 0), found.logs.topics)
+        )
         found.logs.delete_view("t", 0)
         assert seen == [(None, frozenset())]
         assert not found.view.directory.exists()
 
 
 def test_file_that_cannot_be_deleted_stays_and_is_deleted_later(tmp_path):
-    class StubbornFileSystem(UnsyncedFileSystem):
-        broken = False
+    def keep_logs(path):
+        if path.suffix == ".kafka":
+            raise OSError(errno.EIO, "Input/output error")
 
-        def unlink(self, path):
-            if self.broken and path.suffix == ".kafka":
-                raise OSError(5, "Input/output error")
-            super().unlink(path)
-
-    fs = StubbornFileSystem()
+    fs = HookedFileSystem()
     with shown(tmp_path, fs=fs, file_bytes=50) as found:
         for letter in b"xyz":
             found.modern(bytes([letter]) * 60)
             found.show()
         found.log.advance_start_to(1)
-        fs.broken = True
+        fs.before["unlink"] = keep_logs
         with pytest.raises(StorageError, match="not deleted"):
             found.view.delete_expired()
-        fs.broken = False
+        fs.before.clear()
         assert found.view.delete_expired() == 1
         assert found.payloads() == [b"y" * 60, b"z" * 60]

@@ -66,12 +66,12 @@ def test_torn_map_is_rebuilt_from_master(found, tmp_path):
     whole = found.bytes()
     name = found.view.files[-1].with_suffix(".map").name
     size = (found.view.directory / name).stat().st_size
-    for kept in range(HEAD_BYTES, size):
+    for kept in range(HEAD_BYTES, size, 4):  # no divisor of a record's length
         for tail in (b"", bytes(size - kept), b"\xa5" * (size - kept)):
             folder = copy(found, tmp_path / f"{kept}-{tail[:1].hex()}")
             data = (folder / name).read_bytes()
             (folder / name).write_bytes(data[:kept] + tail)
-            opened = open_view(FS, folder, found.master, clean=not kept % 2)
+            opened = open_view(FS, folder, found.master, clean=not kept % 8)
             assert contents(opened) == whole
             assert opened.place == found.view._place
             again = open_view(FS, folder, None, clean=True)
