@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from tests.support.brokers import MortalBroker
-from tests.support.process import wait_until
+from tests.support.logs import make_manager
+from tests.support.process import eventually
 from tests.support.recorded_exchanges import Wire, content
 from zkbroker.broker.view import ClusterView
-from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import FileSystem, LogManager
 from zkbroker.log.checkpoints import write_epochs
 from zkbroker.log.names import LEADER_EPOCHS
@@ -110,7 +110,7 @@ class ControlledBroker:
 
     def start(self) -> None:
         runtime = get_runtime("threads")
-        self.logs = LogManager(LogManagerConfig(log_dirs=(str(self.directory),)), LogConfig())
+        self.logs = make_manager(self.directory)
         self.logs.start(broker_id=self.id)
         self.fence = ControllerFence(lambda: self.broker_epoch)
         self.view = ClusterView(BrokerInfo(id=self.id, host="127.0.0.1", port=1))
@@ -311,7 +311,9 @@ class ProbedBrokers:
         for process in self.processes:
             process.start()
         states = PartitionStates(session, StateForm.EPHEMERAL)
-        wait_until(lambda: set(states.read([("t3", 1)])[("t3", 1)].isr) == {0, 1, 2})
+        eventually(
+            lambda: set(states.read([("t3", 1)])[("t3", 1)].isr) == {0, 1, 2}, "all are in the ISR"
+        )
         state = states.read([("t3", 1)])[("t3", 1)]
         assert state.leader == 0
         self.shift = state.leader_epoch - self.recorded.leader_epoch

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.logs import UnsyncedFileSystem
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.log.legacy07 import Legacy07Logs
 from zkbroker.runtime import get_runtime
@@ -107,7 +108,9 @@ def open_logs(
 ) -> Legacy07Logs:
     """Open a directory of 0.7 logs on threads; the caller closes it."""
     config = Legacy07Config(log_dir=str(directory), **settings)
-    logs = Legacy07Logs(config, runtime=get_runtime("threads"), now_ms=now_ms, fs=fs)
+    logs = Legacy07Logs(
+        config, runtime=get_runtime("threads"), now_ms=now_ms, fs=fs or UnsyncedFileSystem()
+    )
     logs.start()
     return logs
 

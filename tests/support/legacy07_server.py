@@ -7,6 +7,7 @@ import threading
 
 import gevent
 
+from tests.support.logs import UnsyncedFileSystem
 from zkbroker.broker.legacy07.handlers import Handlers07
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.log.legacy07 import Legacy07Logs
@@ -65,7 +66,9 @@ class Server07:
 
             now_ms = self._now_ms or (lambda: int(time.time() * 1000))
             runtime = get_runtime("gevent")
-            self.logs = Legacy07Logs(self.config, runtime=runtime, now_ms=now_ms)
+            self.logs = Legacy07Logs(
+                self.config, runtime=runtime, now_ms=now_ms, fs=UnsyncedFileSystem()
+            )
             self.logs.start()
             handlers = Handlers07(self.logs, self._checks, runtime, self._choose)
             self.server = Server([Listener("L", "127.0.0.1", 0)], self._limits)
