@@ -16,7 +16,7 @@ from zkbroker.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from zkbroker.legacy07 import Partition07, SimpleConsumer07
+from zkbroker.legacy07 import SimpleConsumer07
 from zkbroker.protocol.legacy07 import Produce07, encode_request
 from zkbroker.records.codec import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
@@ -158,14 +158,3 @@ def test_genuine_logs_read_like_java_consumer(tmp_path):
 def test_fetch_bytes_above_limit_are_refused(server):
     with pytest.raises(ClientError, match="fetch_bytes"):
         SimpleConsumer07(*server.address, fetch_bytes=10, max_fetch_bytes=5)
-
-
-def test_partition_names_parse_and_sort():
-    assert str(Partition07.parse("10-3")) == "10-3"
-    assert sorted([Partition07(10, 0), Partition07(3, 0)]) == [
-        Partition07(3, 0),
-        Partition07(10, 0),
-    ]
-    for bad in ("", "3", "a-1", "1-", "-1-2"):
-        with pytest.raises(ValueError):
-            Partition07.parse(bad)

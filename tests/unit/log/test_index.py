@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from tests.support.logs import open_paths
 from zkbroker.log import FileSystem
 from zkbroker.log.segments.index import OffsetIndex, TimeIndex
 
@@ -115,8 +116,7 @@ def test_small_and_large_indexes_find_entries(tmp_path):
 
 
 def descriptors_of(path):
-    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
-    return sum(os.path.realpath(each) == str(path) for each in links)
+    return open_paths().count(str(path))
 
 
 def test_open_index_holds_one_descriptor_and_closed_small_one_none(tmp_path):

@@ -25,7 +25,7 @@ from tests.support.logs import (
 )
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, StorageError
-from zkbroker.log import FileSystem, TopicPartition
+from zkbroker.log import TopicPartition
 from zkbroker.log.checkpoints import read_meta, read_offsets
 from zkbroker.log.durability import Durability
 from zkbroker.log.names import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
@@ -42,40 +42,27 @@ def store_partitions(*directories):
             append(manager.get_or_create(tp), 1)
 
 
-class FailingFileSystem(FileSystem):
-    """While `on`, every change below one directory fails with one error."""
+def failing_below(directory, code):
+    """Return hooks that let every change below a directory fail; a full disk writes a part."""
 
-    def __init__(self, broken, code):
-        self.broken = str(broken)
-        self.code = code
-        self.on = False
-        self._paths = {}
+    def check(path):
+        if str(path).startswith(str(directory)):
+            raise OSError(code, "broken", str(path))
 
-    def _check(self, path):
-        if self.on and str(path).startswith(self.broken):
-            raise OSError(self.code, "broken", str(path))
+    def path_of(fd):
+        return os.readlink(f"/proc/self/fd/{fd}")
 
-    def open(self, path, flags):
-        if flags & 3:
-            self._check(path)
-        fd = super().open(path, flags)
-        self._paths[fd] = path
-        return fd
+    def write(fd, data):
+        if path_of(fd).startswith(str(directory)):
+            os.write(fd, data[:10])
+        check(path_of(fd))
 
-    def write(self, fd, data):
-        if self.on and str(self._paths[fd]).startswith(self.broken) and len(data) > 10:
-            # A full disk writes a part.
-            super().write(fd, bytes(data[:10]))
-        self._check(self._paths[fd])
-        return super().write(fd, data)
-
-    def fsync(self, fd):
-        self._check(self._paths[fd])
-        super().fsync(fd)
-
-    def rename(self, source, target):
-        self._check(source)
-        super().rename(source, target)
+    return {
+        "open": lambda path, flags: check(path) if flags & (os.O_WRONLY | os.O_RDWR) else None,
+        "write": write,
+        "fsync": lambda fd: check(path_of(fd)),
+        "rename": lambda source, target: check(source),
+    }
 
 
 def test_partitions_are_spread_over_directories_and_reopened(tmp_path):
@@ -239,7 +226,7 @@ def test_deleted_partition_stays_deleted_after_restart(tmp_path):
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS])
 def test_failing_disk_takes_only_its_partitions_offline(tmp_path, code):
-    fs = FailingFileSystem(tmp_path / "a", code)
+    fs = HookedFileSystem()
     manager = make_manager(tmp_path / "a", tmp_path / "b", fs=fs)
     manager.start()
     reports = []
@@ -249,7 +236,7 @@ def test_failing_disk_takes_only_its_partitions_offline(tmp_path, code):
         append(log, 2)
     broken = [tp for tp, log in logs.items() if log.path.parent == tmp_path / "a"]
     assert len(broken) == 3
-    fs.on = True
+    fs.before |= failing_below(tmp_path / "a", code)
     for tp in broken:
         with pytest.raises(StorageError, match="cannot be used"):
             append(logs[tp], 2)
@@ -606,18 +593,15 @@ def test_partition_created_during_checkpoint_is_safe(tmp_path, monkeypatch):
     assert "t 0 0" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
 
 
-def test_partition_without_descriptor_at_start_stays_closed(
-    tmp_path,
-):
+def test_partition_without_descriptor_at_start_stays_closed(tmp_path):
     store_partitions(tmp_path)
-    fs = FailingFileSystem(tmp_path / str(PARTITIONS[2]), errno.EMFILE)
-    fs.on = True
+    fs = HookedFileSystem(**failing_below(tmp_path / str(PARTITIONS[2]), errno.EMFILE))
     with started(tmp_path, fs=fs) as manager:
         assert sorted(manager.logs()) == [each for each in PARTITIONS if each != PARTITIONS[2]]
         with pytest.raises(StorageError):
             manager.get_or_create(PARTITIONS[2])
         manager.upkeep.checkpoint()
-        fs.on = False
+        fs.before.clear()
         assert manager.get_or_create(PARTITIONS[2]).log_end_offset == 1
 
 

@@ -99,11 +99,11 @@ def check_reads(log):
 
 def check(directory):
     with reopened_log(directory, segment_bytes=6000, index_interval_bytes=300) as log:
-        assert [record.offset for record in read_all(log)] == list(range(240))
+        records = read_all(log)
+        assert [record.offset for record in records] == list(range(240))
         check_reads(log)
         for timestamp in range(990, 1800, 13):
             found = log.offset_for_timestamp(timestamp, log.log_end_offset)
-            records = read_all(log)
             first = next((r for r in records if r.timestamp >= timestamp), None)
             assert found == (None if first is None else (first.offset, first.timestamp))
 

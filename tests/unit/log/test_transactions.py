@@ -1,6 +1,5 @@
 """Logs with transactions: indexes of aborted ones, stable offsets, producers and coordinators."""
 
-import contextlib
 import os
 import random
 import struct
@@ -20,6 +19,7 @@ from tests.support.logs import (
     end_transaction,
     force_recovery,
     make_manager,
+    open_paths,
     reopened_log,
     start_log,
     started,
@@ -431,11 +431,7 @@ def test_aborted_transactions_are_found_if_their_segment_was_joined_meanwhile(tm
 
 def open_indexes():
     """Return the number of transaction indexes that this process has open."""
-    links = []
-    for fd in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            links.append(os.readlink(f"/proc/self/fd/{fd}"))
-    return sum(".txnindex" in link for link in links)
+    return sum(".txnindex" in path for path in open_paths())
 
 
 def test_open_transaction_index_files_are_bounded(tmp_path):

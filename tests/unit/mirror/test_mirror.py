@@ -208,7 +208,7 @@ def test_start_retries_passing_errors(monkeypatch):
         ({}, False),
     ],
 )
-def test_topic_configare_followed_with_identity_partitions(settings, expected):
+def test_topic_settings_are_followed_with_identity_partitions(settings, expected):
     with Mirror(make(topics_interval_ms="100", **settings)) as mirror:
         side = mirror._sides[0]
         if expected:

@@ -5,7 +5,7 @@ import pytest
 from tests.support.played_cluster import PlayedCluster
 from zkbroker.config.security import NO_SECURITY
 from zkbroker.errors import ErrorCode, NetworkError, ProtocolError, UnsupportedVersion
-from zkbroker.mirror.topic_admin import TopicAdmin, TopicShape, followed
+from zkbroker.mirror.topic_admin import TopicAdmin, TopicShape
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     AlterConfigsResponse,
@@ -159,10 +159,3 @@ def test_unsupported_change_error_names_zookeeper():
     ):
         with pytest.raises(UnsupportedVersion, match=r"zookeeper\.connect"):
             change()
-
-
-def test_broker_specific_settings_are_not_followed():
-    theirs = {"retention.ms": "5", "min.insync.replicas": "2"}
-    assert followed(theirs, {}) == {"retention.ms": "5"}
-    own = {"min.insync.replicas": "1", "cleanup.policy": "compact"}
-    assert followed(theirs, own) == {"retention.ms": "5", "min.insync.replicas": "1"}

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from zkbroker.config.levels import LEVEL_SPELLINGS, LEVELS
-from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey
+from zkbroker.protocol.api import BROKER_VERSIONS
 from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 
 
@@ -25,9 +25,3 @@ def test_versions_do_not_fall_with_level():
     for older, newer in itertools.pairwise(LEVELS):
         for api_key, version in INTER_BROKER_VERSIONS[older].items():
             assert INTER_BROKER_VERSIONS[newer][api_key] >= version
-
-
-def test_api_missing_from_level_is_not_sent():
-    assert INTER_BROKER_VERSIONS["2.1"][ApiKey.FETCH] == 10
-    with pytest.raises(KeyError):
-        INTER_BROKER_VERSIONS["0.8.2"][ApiKey.OFFSET_FOR_LEADER_EPOCH]

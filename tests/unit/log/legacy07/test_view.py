@@ -1,12 +1,16 @@
 """The bytes that a view of 0.7 shows, flushes and keeps."""
 
-import contextlib
 import errno
-import os
 
 import pytest
 
-from tests.support.logs import HookedFileSystem, append_transactional, end_transaction, failing
+from tests.support.logs import (
+    HookedFileSystem,
+    append_transactional,
+    end_transaction,
+    failing,
+    open_paths,
+)
 from tests.support.views07 import shown
 from zkbroker.errors import OffsetOutOfRange, StorageError
 from zkbroker.records import Codec
@@ -252,11 +256,7 @@ def test_view_with_failed_disk_is_deleted_and_closes_its_files(tmp_path):
 
 
 def held_files(folder):
-    found = []
-    for each in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            found.append(os.readlink(f"/proc/self/fd/{each}"))
-    return [each for each in found if each.startswith(folder)]
+    return [path for path in open_paths() if path.startswith(folder)]
 
 
 @pytest.mark.parametrize("call", ["write_all", "fsync_dir"])
