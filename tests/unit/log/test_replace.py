@@ -203,7 +203,7 @@ def test_deletion_waits_for_a_replacement(tmp_path, monkeypatch):
 
     monkeypatch.setattr("zkbroker.log.replacing.commit_plan", deleted_meanwhile)
     replace(log, *every_third(log))
-    deletion.join(10)
+    deletion.join(60)
     assert manager.offline_dirs() == {}
     assert log.offline == "the partition was deleted"
     assert not log.path.exists()
