@@ -7,7 +7,6 @@ import pytest
 
 from tests.support.recorded_frames import GOLDEN, case, plain, recorded
 from zkbroker.protocol import (
-    ApiKey,
     UnsupportedRequest,
     decode_request,
     decode_response,
@@ -111,19 +110,6 @@ def test_recorded_responses_round_trip(path: Path) -> None:
         if entry["response"] and not unknown:
             with case(place):
                 check_answer(path.parent.name, entry)
-
-
-def test_oldest_controlled_shutdown_has_no_client_id() -> None:
-    entry = next(
-        entry
-        for path in RECORDINGS
-        if path.parent.name == "replication"
-        for _, entry in recorded(path)
-        if (entry["api_key"], entry["api_version"]) == (ApiKey.CONTROLLED_SHUTDOWN, 0)
-    )
-    header, request = decode_request(bytes.fromhex(entry["request"]))
-    assert header.client_id is None
-    assert request.broker_id == entry["decoded"]["request"]["broker_id"]
 
 
 def test_recordings_are_complete() -> None:

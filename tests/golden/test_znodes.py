@@ -116,8 +116,6 @@ def test_tree_has_every_genuine_node_with_kind_and_keys(
             assert shapes <= tree[path], path
 
 
-def test_partition_state_has_genuine_keys(
-    tree: dict[str, set[Shape]],
-) -> None:
+def test_partition_state_has_genuine_keys(tree: dict[str, set[Shape]]) -> None:
     path = "/brokers/topics/[topic]/partitions/[n]/state"
     assert {keys for _, keys in tree[path]} == {keys for _, keys in golden("0.8.2.2")[path]}

@@ -1,7 +1,5 @@
 import errno
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -23,6 +21,7 @@ from tests.support.logs import (
     started,
     started_log,
 )
+from tests.support.process import run_program
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import TopicPartition
@@ -78,21 +77,18 @@ def test_directory_in_use_is_refused_in_any_process(tmp_path):
     with started(tmp_path):
         with pytest.raises(StorageError, match="already in use"):
             make_manager(tmp_path).start()
-        program = (
-            "import sys\n"
-            "from pathlib import Path\n"
-            "from zkbroker.errors import StorageError\n"
-            "from zkbroker.log.lock import DirectoryLock\n"
-            "try:\n"
-            "    DirectoryLock(Path(sys.argv[1]))\n"
-            "except StorageError as error:\n"
-            "    print(error)\n"
-        )
-        result = subprocess.run(
-            [sys.executable, "-c", program, str(tmp_path)],
-            capture_output=True,
-            text=True,
-            check=True,
+        result = run_program(
+            """
+            import sys
+            from pathlib import Path
+            from zkbroker.errors import StorageError
+            from zkbroker.log.lock import DirectoryLock
+            try:
+                DirectoryLock(Path(sys.argv[1]))
+            except StorageError as error:
+                print(error)
+            """,
+            str(tmp_path),
         )
         assert "in use by another broker" in result.stdout
     with started(tmp_path):
