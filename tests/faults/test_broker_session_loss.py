@@ -99,7 +99,7 @@ def test_paused_broker_registers_again_and_loses_no_request(cluster):
         writer.more(20)
         cluster.broker(1).pause()
         until(lambda: zk.exists(paths.broker(1)) is None)
-        assert partitions.partition_state(zk, topic, 0) is None
+        until(lambda: partitions.partition_state(zk, topic, 0) is None)
         cluster.broker(1).resume()
         until(lambda: owner(zk, paths.broker(1)) not in {0, session})
         until(lambda: partitions.partition_state(zk, topic, 0) is not None)

@@ -19,7 +19,8 @@ def test_leader_cut_off_from_zookeeper_returns_the_current_leader(tmp_path):
                 (topic,) = connection.request(MetadataRequest([TOPIC], False)).topics
             return {each.partition: each.leader for each in topic.partitions}
 
-        assert victim in leaders().values()
+        # A leader registers before its controller tells it of all leaders.
+        eventually(lambda: victim in leaders().values(), "the leader knows that it leads")
         replicated.network.cut_zookeeper(victim)
         time_failover(replicated, victim, controlled=False)
 

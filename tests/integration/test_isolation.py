@@ -159,10 +159,13 @@ def test_streams(written: Written, level: str, storage: str) -> None:
         reader = threading.Thread(target=read)
         reader.start()
         key = (written.topic, 0)
+        # The position of a message is set before the reader has it in its list.
+        until(lambda: len(found) >= len(BEFORE[level]))
         until(lambda: connector.positions().get(key) == written.end(level))
         assert found == BEFORE[level]
         until(lambda: connector.lag()[key] == 0)
         written.commit()
+        until(lambda: len(found) >= len(AFTER[level]))
         until(lambda: connector.positions()[key] == 13)
         assert found == AFTER[level]
         connector.commit_offsets()
