@@ -5,16 +5,30 @@ import pytest
 from tests.support import chromium
 from tests.support.chromium import Watched
 from tests.support.client07 import Broker07, broker_address, entry, gzip_wrapper
-from tests.support.cluster07 import OurMember07, cluster07, commits, ends, make_topic
+from tests.support.cluster07 import (
+    OurMember07,
+    cluster07,
+    commits,
+    ends,
+    make_topic,
+    registry_tree,
+)
 from tests.support.consoles import running_console
 from tests.support.zookeeper import until
 from zkbroker.types import Partition07
 
 
-@pytest.fixture
-def site(tmp_path, chroot, tree):
+@pytest.fixture(scope="module")
+def tree(zookeeper):
+    with registry_tree(f"{zookeeper.connect_string}/console-generations") as zk:
+        yield zk
+
+
+@pytest.fixture(scope="module")
+def site(zookeeper, tree, tmp_path_factory):
     """Two brokers, a topic with a compressed set, and a group that has read all messages."""
-    with cluster07(tmp_path, chroot, tree) as brokers:
+    directory = tmp_path_factory.mktemp("brokers")
+    with cluster07(directory, f"{zookeeper.connect_string}/console-generations", tree) as brokers:
         make_topic(tree, "visits")
         broker = Broker07(*broker_address(tree, 1))
         broker.produce("visits", 1, gzip_wrapper([b"inside-%d" % number for number in range(60)]))
@@ -25,7 +39,7 @@ def site(tmp_path, chroot, tree):
         until(lambda: len(member.messages) == 63)
         until(lambda: commits(tree, "readers", "visits") == ends(tree, "visits"))
         broker.close()
-        file = tmp_path / "old.properties"
+        file = directory / "old.properties"
         file.write_text(f"zookeeper.connect={tree.connect_string}\nkafka.generation=0.7\n")
         with running_console(
             "--cluster", f"old={file}", "--interval", "0.5", "--allow-changes"
@@ -35,7 +49,7 @@ def site(tmp_path, chroot, tree):
 
 
 def test_console_shows_a_cluster_of_0_7(site, tree):
-    brokers, console, _ = site
+    _, console, _ = site
     at = Partition07(1, 1)
     end = ends(tree, "visits")["1-1"]
     topic = console.eventually(
@@ -85,35 +99,6 @@ def test_console_shows_a_cluster_of_0_7(site, tree):
     )
     for nothing in ("mirrors", "loads", "reassignments"):
         assert not any(console.of(nothing).values())
-    brokers[0].kill()
-    gone = console.eventually(
-        "overview",
-        lambda view: any(
-            "partitions of brokers 0 are unavailable" in p["text"] for p in view["problems"]
-        ),
-    )
-    assert [each["alive"] for each in gone["brokers"]] == [False, True]
-
-
-def test_group_lag_of_0_7_is_in_bytes(site, tree):
-    _, console, member = site
-    group = console.eventually(
-        "groups/zookeeper/readers",
-        lambda view: view["members"] and {each["lag"] for each in view["offsets"]} == {0},
-    )
-    assert (group["state"], group["lag"]) == ("Stable", 0)
-    assert [each["id"] for each in group["members"]] == [member.id]
-    assert len(group["members"][0]["owns"]) == 4
-    member.close()
-    broker = Broker07(*broker_address(tree, 0))
-    before = ends(tree, "visits")["0-1"]
-    broker.produce("visits", 1, entry(b"left unread"))
-    until(lambda: ends(tree, "visits")["0-1"] > before)
-    broker.close()
-    behind = ends(tree, "visits")["0-1"] - before
-    group = console.eventually("groups/zookeeper/readers", lambda view: view["lag"] == behind)
-    assert (group["state"], group["members"]) == ("Empty", [])
-    assert console.eventually("groups", lambda view: view["groups"][0]["lag"] == behind)
 
 
 @pytest.mark.skipif(chromium.missing() is not None, reason=str(chromium.missing()))
@@ -143,3 +128,39 @@ def test_page_hides_features_that_0_7_lacks(site):
             reader.fits(width)
         assert not reader.faults
         reader.close()
+
+
+# The next tests change the cluster of the others.
+
+
+def test_group_lag_of_0_7_is_in_bytes(site, tree):
+    _, console, member = site
+    group = console.eventually(
+        "groups/zookeeper/readers",
+        lambda view: view["members"] and {each["lag"] for each in view["offsets"]} == {0},
+    )
+    assert (group["state"], group["lag"]) == ("Stable", 0)
+    assert [each["id"] for each in group["members"]] == [member.id]
+    assert len(group["members"][0]["owns"]) == 4
+    member.close()
+    broker = Broker07(*broker_address(tree, 0))
+    before = ends(tree, "visits")["0-1"]
+    broker.produce("visits", 1, entry(b"left unread"))
+    until(lambda: ends(tree, "visits")["0-1"] > before)
+    broker.close()
+    behind = ends(tree, "visits")["0-1"] - before
+    group = console.eventually("groups/zookeeper/readers", lambda view: view["lag"] == behind)
+    assert (group["state"], group["members"]) == ("Empty", [])
+    assert console.eventually("groups", lambda view: view["groups"][0]["lag"] == behind)
+
+
+def test_killed_broker_of_0_7_is_a_problem(site):
+    brokers, console, _ = site
+    brokers[0].kill()
+    gone = console.eventually(
+        "overview",
+        lambda view: any(
+            "partitions of brokers 0 are unavailable" in p["text"] for p in view["problems"]
+        ),
+    )
+    assert [each["alive"] for each in gone["brokers"]] == [False, True]
