@@ -52,7 +52,8 @@ def test_member_loses_its_partitions_during_coordinator_silence_and_rejoins(clus
         group_id=f"silence-{uuid.uuid4().hex[:8]}",
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=1500,
+        # Longer than a busy machine stands still.
+        session_timeout_ms=4000,
         heartbeat_interval_ms=100,
         request_timeout_ms=1000,
     )

@@ -96,9 +96,9 @@ def bystander(server):
     client.socket.close()
 
 
-def fuzz(server, seed, count):
+def fuzz(connect, seed, count):
     chosen = random.Random(seed)
-    client = server.connect()
+    client = connect()
     probe = encode_request(Offsets07("t", 0, -2, 1))
     closed = 0
     for _ in range(count):
@@ -116,13 +116,13 @@ def fuzz(server, seed, count):
         closed += answers == 0
         assert answers <= 2
         client.socket.close()
-        client = server.connect()
+        client = connect()
     client.socket.close()
     return closed
 
 
 def test_mutated_frames_do_no_harm(server, bystander):
-    closed = fuzz(server, 1, 2000)
+    closed = fuzz(server.connect, 1, 2000)
     assert 200 < closed < 1900
     assert_logs_are_whole(server)
 
@@ -132,19 +132,9 @@ def test_mutated_frames_do_no_harm(server, bystander):
 def test_100000_mutated_frames_do_no_harm(server, bystander):
     # The other client must not become idle.
     for seed in soak.seeds(100, 500):
-        fuzz(server, seed, 200)
+        fuzz(server.connect, seed, 200)
         bystander()
     assert_logs_are_whole(server)
-
-
-class BrokerAt:
-    """A broker at an address, to which `fuzz` connects."""
-
-    def __init__(self, address):
-        self.address = address
-
-    def connect(self):
-        return Client07(self.address)
 
 
 def test_mutated_frames_do_no_harm_to_shared_topics(tmp_path, chroot):
@@ -161,7 +151,7 @@ def test_mutated_frames_do_no_harm_to_shared_topics(tmp_path, chroot):
     with running_broker(tmp_path, chroot, own) as process:
         with ZkSession(f"{chroot.partition('/')[0]}/{shared}") as session:
             address = brokers(session)[0]
-        closed = fuzz(BrokerAt(address), 7, 300)
+        closed = fuzz(lambda: Client07(address), 7, 300)
         assert 20 < closed < 290
         with connect(process) as connection:
             for name in (each.name for each in sorted((tmp_path / "legacy").glob("*-[0-9]*"))):

@@ -123,7 +123,7 @@ def mirror_under_kills(
         time.sleep(rolls.uniform(0, 0.5))
         zookeeper.start()
 
-    acts: list[Callable[[], None]] = [kill_mirror, kill_broker, kill_zookeeper]
+    acts: list[Callable[[], None]] = [kill_broker, kill_mirror, kill_zookeeper]
     schedule = [acts[n % 3] for n in range(kills)]
     rolls.shuffle(schedule)
     points = sorted(rolls.sample(range(messages // 20, messages), kills))
@@ -180,11 +180,11 @@ def mirror_under_kills(
     assert done == kills
 
 
-@pytest.mark.parametrize("exactly_once", [False, True])
-def test_few_kills_lose_no_message(clusters, tmp_path, exactly_once):
-    mirror_under_kills(
-        clusters, tmp_path, messages=15_000, kills=6, seed=18, exactly_once=exactly_once
-    )
+# A broker of a source, one of the target and a mirror are killed, and ZooKeeper: of a source by
+# the first seed, of the target by the other.
+@pytest.mark.parametrize(("exactly_once", "seed"), [(False, 167), (True, 84)])
+def test_few_kills_lose_no_message(clusters, tmp_path, exactly_once, seed):
+    mirror_under_kills(clusters, tmp_path, 10_000, kills=4, seed=seed, exactly_once=exactly_once)
 
 
 @pytest.mark.soak

@@ -7,11 +7,9 @@ from click.testing import CliRunner
 
 from tests.support.brokers import MortalBroker
 from tests.support.markdown import ROOT
+from tests.support.mirroring import read_all
 from zkbroker.cli.main import cli
-from zkbroker.client import Cluster, ZooKeeperSource
-from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
 from zkbroker.errors import ConfigError, RegistryError, StorageError
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry import paths
@@ -51,19 +49,10 @@ def test_adopted_genuine_data_is_served_unchanged(directory, chroot, tmp_path):
     )
     broker.start()
     try:
-        with Cluster(ZooKeeperSource(chroot)) as cluster:
-            for topic, lines in (
-                ("g-v0-access", 3000),
-                ("g-v1-access", 3000),
-                ("g-v2-access", 3000),
-            ):
-                key = (topic, 0)
-                start = resolve_offsets(cluster, {key: EARLIEST_TIME})
-                end = resolve_offsets(cluster, {key: LATEST_TIME})
-                with AssignedConsumer(cluster, start, stop=end) as consumer:
-                    read = list(consumer)
-                assert [message.offset for message in read] == list(range(lines))
-                assert b"HTTP/1." in read[-1].value
+        for topic in ("g-v0-access", "g-v1-access", "g-v2-access"):
+            read = read_all(chroot, topic)[0]
+            assert [message.offset for message in read] == list(range(3000))
+            assert b"HTTP/1." in read[-1].value
     finally:
         assert broker.stop()
 
@@ -96,24 +85,20 @@ def test_adoption_of_other_broker_or_cluster_is_refused(directory, chroot, zk, t
         zkbroker(directory, "-z", chroot)
 
 
-def served(chroot, directory, work, values=()):
+def served(chroot, directory, work, values):
     """Start a broker, send some values as a new idempotent producer, and return all there are."""
     broker = MortalBroker(
         work, {"broker.id": "0", "zookeeper.connect": chroot, "log.dirs": str(directory)}
     )
     broker.start()
     try:
-        with Cluster(ZooKeeperSource(chroot)) as cluster:
-            config = ProducerConfig.from_properties(
-                {"zk.connect": chroot, "enable.idempotence": "true", "producer.type": "sync"}
-            )
-            with Producer(config) as producer:
-                for value in values:
-                    producer.send(KeyedMessage("visits", value))
-            start = resolve_offsets(cluster, {("visits", 0): EARLIEST_TIME})
-            end = resolve_offsets(cluster, {("visits", 0): LATEST_TIME})
-            with AssignedConsumer(cluster, start, stop=end) as consumer:
-                return [message.value for message in consumer]
+        config = ProducerConfig.from_properties(
+            {"zk.connect": chroot, "enable.idempotence": "true", "producer.type": "sync"}
+        )
+        with Producer(config) as producer:
+            for value in values:
+                producer.send(KeyedMessage("visits", value))
+        return [message.value for message in read_all(chroot, "visits")[0]]
     finally:
         assert broker.stop()
 

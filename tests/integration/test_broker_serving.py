@@ -8,6 +8,7 @@ import pytest
 from tests.support.broker_requests import (
     fetch,
     fetch_request,
+    led,
     list_offset,
     message_set,
     metadata,
@@ -16,6 +17,7 @@ from tests.support.broker_requests import (
     values,
 )
 from tests.support.brokers import connect
+from tests.support.process import eventually
 from zkbroker.cluster import BrokerProcess
 from zkbroker.errors import ErrorCode, NetworkError
 from zkbroker.network.client.connection import BrokerConnection
@@ -167,15 +169,6 @@ def test_clients_get_no_fetch_session(connection: BrokerConnection, topic: str) 
     assert refused.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_fetch_with_later_leader_epoch_is_refused(connection: BrokerConnection, topic: str) -> None:
-    asked = fetch_request(topic, 0)
-    codes = []
-    for epoch in (0, 1):
-        asked.topics[0].partitions[0].current_leader_epoch = epoch
-        codes.append(only(connection.request(asked)).error_code)
-    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_LEADER_EPOCH]
-
-
 @pytest.mark.parametrize("version", range(8))
 def test_corrupt_crc_is_refused_and_next_produce_succeeds(
     connection: BrokerConnection, topic: str, version: int
@@ -245,14 +238,9 @@ def test_offsets_are_listed_by_every_version(connection: BrokerConnection, topic
 def test_metadata_request_creates_unknown_topic(connection: BrokerConnection, version: int) -> None:
     name = f"auto-{uuid.uuid4().hex[:8]}"
     assert metadata(connection, name, version).error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    for _ in range(100):
-        topic = metadata(connection, name, version)
-        if not topic.error_code and not topic.partitions[0].error_code:
-            break
-        time.sleep(0.05)
-    assert [(p.partition, p.leader, p.replicas, p.isr) for p in topic.partitions] == [
-        (0, 0, [0], [0])
-    ]
+    eventually(lambda: led(connection, name))
+    found = metadata(connection, name, version).partitions
+    assert [(p.partition, p.leader, p.replicas, p.isr) for p in found] == [(0, 0, [0], [0])]
     assert produce(connection, name, message_set(1, [b"first"]), version=2).error_code == 0
 
 

@@ -4,11 +4,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from examples.exactly_once import Store
 from tests.support.clusters import module_cluster
+from tests.support.process import eventually
 from tests.support.producing import TestProducer
 from zkbroker.consumer import MessageAndMetadata
 from zkbroker.testing import LocalCluster
@@ -44,12 +44,12 @@ def test_each_message_is_counted_once_while_members_are_killed(
             for partition in range(3):
                 producer.send(topic, partition, values)
             total += 1500
-            until_counted(database, total - 1000)
+            eventually(lambda wanted=total - 1000: counted(database) >= wanted, timeout_s=300)
             victim = members.pop(0)
             victim.kill()
             victim.wait()
             members.append(member())
-        until_counted(database, total)
+        eventually(lambda: counted(database) >= total, timeout_s=300)
     finally:
         for each in members:
             each.send_signal(signal.SIGTERM)
@@ -60,13 +60,6 @@ def test_each_message_is_counted_once_while_members_are_killed(
         offsets = connection.execute("SELECT partition, next_offset FROM offsets").fetchall()
     assert counts == {b"%d" % v: 9 * values.count(b"%d" % v) for v in range(7)}
     assert sorted(offsets) == [(0, 1500), (1, 1500), (2, 1500)]
-
-
-def until_counted(database: Path, count: int) -> None:
-    deadline = time.monotonic() + 60
-    while counted(database) < count:
-        assert time.monotonic() < deadline, f"{counted(database)} of {count}"
-        time.sleep(0.01)
 
 
 def test_replaced_member_counts_no_message(tmp_path: Path) -> None:
