@@ -1,15 +1,14 @@
 """Clients of 0.7 at a broker with an authorizer: refused requests change nothing."""
 
 import re
-import socket
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
 
-from tests.support.authorized import BOB, SETTINGS, allow_brokers, connect_as_bob, grant
+from tests.support.authorized import BOB, SETTINGS, allow_brokers, grant
 from tests.support.brokers import running_broker
+from tests.support.legacy07_server import Client07
 from tests.support.zookeeper import until
 from zkbroker.protocol.legacy07 import (
     Fetch07,
@@ -51,45 +50,28 @@ def address(
         yield "127.0.0.1", int(found[1])
 
 
-def send(connection: socket.socket, request: Any) -> None:
-    body = encode_request(request)
-    connection.sendall(len(body).to_bytes(4, "big") + body)
-
-
-def receive(connection: socket.socket) -> bytes | None:
-    """Return an answer; None where the connection was closed instead."""
-    prefix = connection.recv(4, socket.MSG_WAITALL)
-    if len(prefix) < 4:
-        return None
-    return connection.recv(int.from_bytes(prefix, "big"), socket.MSG_WAITALL)
-
-
-def fetched(address: tuple[str, int], topic: str, *, as_bob: bool) -> tuple[int, bytes]:
-    connection = connect_as_bob(address) if as_bob else socket.create_connection(address, 30)
-    with closing(connection):
-        send(connection, Fetch07(topic, 0, 0, 1000))
-        answer = receive(connection)
-        assert answer is not None
+def fetched(address: tuple[str, int], topic: str, source: str = "") -> tuple[int, bytes]:
+    with Client07(address, source) as client:
+        answer = client.ask(encode_request(Fetch07(topic, 0, 0, 1000)))
         error, body = decode_answer(memoryview(answer))
         return error, bytes(body)
 
 
 def test_legacy07_client_without_rights_is_refused(address: tuple[str, int], zk: ZkSession) -> None:
-    with closing(socket.create_connection(address, 30)) as friend:
-        send(friend, Produce07("shared", 0, ONE))
-        until(lambda: fetched(address, "shared", as_bob=False)[1] == ONE)
+    with Client07(address) as friend:
+        friend.send(encode_request(Produce07("shared", 0, ONE)))
+        until(lambda: fetched(address, "shared")[1] == ONE)
     before = zk.children("/brokers/topics")
     for request in (
         Produce07("shared", 0, ONE),
         Produce07("new", 0, ONE),
         Offsets07("shared", 0, -1, 1),
     ):
-        with closing(connect_as_bob(address)) as bob:
-            send(bob, request)
-            assert receive(bob) is None
-    assert fetched(address, "shared", as_bob=True) == (-1, b"")
-    assert fetched(address, "new", as_bob=True) == (-1, b"")
-    assert fetched(address, "shared", as_bob=False)[1] == ONE
+        with Client07(address, BOB) as bob:
+            assert bob.ask(encode_request(request)) is None
+    assert fetched(address, "shared", BOB) == (-1, b"")
+    assert fetched(address, "new", BOB) == (-1, b"")
+    assert fetched(address, "shared")[1] == ONE
     assert zk.children("/brokers/topics") == before
 
 
@@ -97,12 +79,12 @@ def test_legacy07_client_with_acl_for_its_address_is_served(
     address: tuple[str, int], zk: ZkSession
 ) -> None:
     grant(zk, Operation.READ, TOPIC, "shared", host=BOB)
-    until(lambda: fetched(address, "shared", as_bob=True) == (0, ONE))
+    until(lambda: fetched(address, "shared", BOB) == (0, ONE))
     grant(zk, Operation.WRITE, TOPIC, "shared", host=BOB)
 
     def written() -> bool:
-        with closing(connect_as_bob(address)) as bob:
-            send(bob, Produce07("shared", 0, ONE))
-        return len(fetched(address, "shared", as_bob=True)[1]) > len(ONE)
+        with Client07(address, BOB) as bob:
+            bob.send(encode_request(Produce07("shared", 0, ONE)))
+        return len(fetched(address, "shared", BOB)[1]) > len(ONE)
 
     until(written)

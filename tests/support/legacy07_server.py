@@ -93,10 +93,10 @@ class Server07:
 
 
 class Client07:
-    """A plain socket that speaks frames with a length."""
+    """A plain socket that speaks frames with a length, from a local address if one is given."""
 
-    def __init__(self, address):
-        self.socket = socket.create_connection(address, 20)
+    def __init__(self, address, source=""):
+        self.socket = socket.create_connection(address, 20, (source, 0) if source else None)
 
     def __enter__(self):
         return self
