@@ -19,7 +19,7 @@ from tests.support.readers import (
     Pauses,
     RdKafkaReader,
 )
-from tests.support.replicated import START_TIMEOUT_S, eventually, replicated_cluster
+from tests.support.replicated import PROPERTIES, START_TIMEOUT_S, Replicas, eventually
 from tests.support.senders import (
     AIOKAFKA,
     IDEMPOTENT,
@@ -33,6 +33,7 @@ from tests.support.senders import (
 from zkbroker.admin.coordinator_groups import describe
 from zkbroker.client import Cluster, ZooKeeperSource
 from zkbroker.errors import ZkbrokerError
+from zkbroker.zookeeper import ZkSession
 
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("aiokafka")
@@ -80,11 +81,15 @@ def group_state(cluster, group):
         return error
 
 
-def test_producers_and_groups_continue_through_a_rolling_restart(tmp_path):
+def test_producers_and_groups_continue_through_a_rolling_restart(local_cluster):
     topics = dict.fromkeys((IDEMPOTENT, RDKAFKA, AIOKAFKA, KAFKA_PYTHON), PARTITIONS)
     # No session expires, even on a busy machine: each broker stops by itself.
-    with replicated_cluster(tmp_path, topics, zookeeper_session_timeout_ms=60_000) as replicated:
-        cluster = replicated.cluster
+    properties = {**PROPERTIES, "zookeeper.session.timeout.ms": "60000"}
+    with (
+        local_cluster(3, replication=3, properties=properties) as cluster,
+        ZkSession(cluster.zookeeper, session_timeout_ms=60_000) as session,
+    ):
+        replicated = Replicas(cluster, session, topics)
         idempotent = {"enable.idempotence": "true"}
         senders = [
             OurSender(cluster, IDEMPOTENT, PARTITIONS, **idempotent),
