@@ -1,9 +1,9 @@
 """Brokers and ZooKeeper: registration, topics written by others, lost sessions, shutdown."""
 
 import json
-import logging
 import socket
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,10 @@ from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
-    FetchRequest,
     InitProducerIdRequest,
     MetadataRequest,
     ProduceRequest,
 )
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic, ReplicaAssignment
 from zkbroker.records import Codec, MessageSetBuilder
 from zkbroker.registry import paths
@@ -40,6 +38,7 @@ from zkbroker.registry.brokers import list_brokers
 from zkbroker.registry.topics import encode_assignment
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 Start = Callable[..., BrokerProcess]
 
@@ -67,6 +66,48 @@ def start(chroot: str, tmp_path: Path) -> Iterator[Start]:
     yield start_one
     for process in started:
         process.stop()
+
+
+@pytest.fixture(scope="module")
+def where(zookeeper: EmbeddedZooKeeper) -> str:
+    """The tree of the broker that tests share."""
+    return f"{zookeeper.connect_string}/one-broker-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def tree(where: str) -> Iterator[ZkSession]:
+    with ZkSession(where) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def shared(where: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    settings = {
+        "broker.id": "0",
+        "zookeeper.connect": where,
+        "log.index.size.max.bytes": "4096",
+    }
+    process = MortalBroker(tmp_path_factory.mktemp("shared"), settings)
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def process(shared: BrokerProcess) -> BrokerProcess:
+    """That broker, running."""
+    if not shared.alive:
+        shared.start()
+    return shared
+
+
+@pytest.fixture
+def t(process: BrokerProcess) -> str:
+    """A topic of one partition on that broker, which it leads."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    with connect(process) as connection:
+        metadata(connection, name, 1)
+        eventually(lambda: led(connection, name))
+    return name
 
 
 def led(connection: BrokerConnection, topic: str) -> bool:
@@ -112,43 +153,33 @@ def test_broker_without_id_gets_one_and_keeps_it(start: Start, zk: ZkSession) ->
     assert list_brokers(zk).keys() == {1001}
 
 
-def test_data_sequences_and_leader_epochs_survive_kill(start: Start) -> None:
-    process = start()
+def test_data_sequences_and_leader_epochs_survive_kill(process: BrokerProcess, t: str) -> None:
     with connect(process) as connection:
-        metadata(connection, "t", 1)
-        eventually(lambda: led(connection, "t"))
         producer = connection.request(InitProducerIdRequest()).producer_id
         for sequence in range(3):
-            sent = produce(connection, "t", sequenced(producer, sequence))
+            sent = produce(connection, t, sequenced(producer, sequence))
             assert (sent.error_code, sent.base_offset) == (0, sequence)
-        old = metadata(connection, "t", 7).partitions[0].leader_epoch
+        old = metadata(connection, t, 7).partitions[0].leader_epoch
     process.kill()
     process.start()
     with connect(process) as connection:
-        eventually(lambda: led(connection, "t"))
-        assert values(fetch(connection, "t", 0)) == [b"0", b"1", b"2"]
-        again = produce(connection, "t", sequenced(producer, 2))
+        eventually(lambda: led(connection, t))
+        assert values(fetch(connection, t, 0)) == [b"0", b"1", b"2"]
+        again = produce(connection, t, sequenced(producer, 2))
         assert (again.error_code, again.base_offset) == (0, 2)
-        gap = produce(connection, "t", sequenced(producer, 9))
+        gap = produce(connection, t, sequenced(producer, 9))
         assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert produce(connection, "t", sequenced(producer, 3)).base_offset == 3
-        new = metadata(connection, "t", 7).partitions[0].leader_epoch
+        assert produce(connection, t, sequenced(producer, 3)).base_offset == 3
+        new = metadata(connection, t, 7).partitions[0].leader_epoch
         assert new == old + 1
         for epoch, code in (
             (old, ErrorCode.FENCED_LEADER_EPOCH),
             (new, ErrorCode.NONE),
             (new + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ):
-            wanted = FetchRequestPartition(
-                partition=0,
-                current_leader_epoch=epoch,
-                fetch_offset=0,
-                log_start_offset=-1,
-                max_bytes=1000,
-            )
-            request = FetchRequest(max_bytes=1000, topics=[FetchRequestTopic("t", [wanted])])
-            (answer,) = connection.request(request, version=9).topics[0].partitions
-            assert answer.error_code == code
+            asked = fetch_request(t, 0)
+            asked.topics[0].partitions[0].current_leader_epoch = epoch
+            assert only(connection.request(asked, 9)).error_code == code
 
 
 def sequenced(producer_id: int, sequence: int) -> bytes:
@@ -159,20 +190,19 @@ def sequenced(producer_id: int, sequence: int) -> bytes:
     return builder.build()
 
 
-def test_topic_of_0_8_tool_is_served_and_deleted(start: Start, zk: ZkSession) -> None:
-    process = start()
+def test_topic_of_0_8_tool_is_served_and_deleted(process: BrokerProcess, tree: ZkSession) -> None:
     with connect(process) as connection:
         # Written by `kafka-topics.sh --create` of 0.8, and later by its `--delete`.
-        zk.create(paths.topic("old"), encode_assignment({0: [0], 1: [0]}), parents=True)
+        tree.create(paths.topic("old"), encode_assignment({0: [0], 1: [0]}), parents=True)
         eventually(lambda: led(connection, "old"))
         assert produce(connection, "old", message_set(0, [b"v"]), version=0).error_code == 0
         directory = process.data_directory
         assert (directory / "old-0").is_dir()
-        zk.create("/admin/delete_topics/old", parents=True)
-        eventually(lambda: zk.exists(paths.topic("old")) is None)
+        tree.create("/admin/delete_topics/old", parents=True)
+        eventually(lambda: tree.exists(paths.topic("old")) is None)
         eventually(lambda: not (directory / "old-0").exists())
         assert produce(connection, "old", message_set(0, [b"v"]), version=0).error_code == 3
-        eventually(lambda: zk.exists("/admin/delete_topics/old") is None)
+        eventually(lambda: tree.exists("/admin/delete_topics/old") is None)
 
 
 def test_topic_deletion_waits_for_stopped_broker(start: Start, zk: ZkSession) -> None:
@@ -215,60 +245,50 @@ def test_topic_deletion_waits_for_stopped_broker(start: Start, zk: ZkSession) ->
 
 
 def test_logs_of_topics_missing_in_zookeeper_are_kept(
-    start: Start, zk: ZkSession, chroot: str, tmp_path: Path
+    process: BrokerProcess, tree: ZkSession, t: str
 ) -> None:
-    process = start()
-    with connect(process) as connection:
-        metadata(connection, "t", 1)
-        eventually(lambda: led(connection, "t"))
     process.stop()
-    zk.delete("/brokers/topics/t", recursive=True)
+    tree.delete(paths.topic(t), recursive=True)
     process.start()
-    assert (process.data_directory / "t-0").is_dir()
+    assert (process.data_directory / f"{t}-0").is_dir()
 
 
-def test_topic_settings_follow_notifications_of_every_form(start: Start, zk: ZkSession) -> None:
-    process = start()
+def test_topic_settings_follow_notifications_of_every_form(
+    process: BrokerProcess, tree: ZkSession, t: str
+) -> None:
     with connect(process) as connection:
-        zk.create(paths.topic("t"), encode_assignment({0: [0]}), parents=True)
-        eventually(lambda: led(connection, "t"))
         for note, limit in (
-            (b'"t"', 100),
-            (b'{"version":1,"entity_type":"topics","entity_name":"t"}', 2000),
-            (b'{"version":2,"entity_path":"topics/t"}', 300),
+            (f'"{t}"', 100),
+            (f'{{"version":1,"entity_type":"topics","entity_name":"{t}"}}', 2000),
+            (f'{{"version":2,"entity_path":"topics/{t}"}}', 300),
         ):
             config = {"version": 1, "config": {"max.message.bytes": str(limit)}}
-            zk.ensure_path(paths.topic_config("t"))
-            zk.set(paths.topic_config("t"), json.dumps(config).encode())
-            zk.create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True, parents=True)
+            tree.ensure_path(paths.topic_config(t))
+            tree.set(paths.topic_config(t), json.dumps(config).encode())
+            tree.create(paths.CONFIG_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
             size = limit * 2 if limit < 2000 else 1500
             expected = 0 if limit == 2000 else ErrorCode.MESSAGE_TOO_LARGE
 
             def answers(size: int = size, expected: int = expected) -> bool:
-                return (
-                    produce(connection, "t", message_set(2, [b"x" * size])).error_code == expected
-                )
+                return produce(connection, t, message_set(2, [b"x" * size])).error_code == expected
 
             eventually(answers)
 
 
 def test_clean_stop_answers_waiting_fetch_and_writes_shutdown_mark(
-    start: Start, zk: ZkSession
+    process: BrokerProcess, tree: ZkSession, t: str
 ) -> None:
-    process = start()
     with connect(process) as connection:
-        metadata(connection, "t", 1)
-        eventually(lambda: led(connection, "t"))
-        produce(connection, "t", message_set(2, [b"v"]))
-        waiting = connection.send(fetch_request("t", 1, max_wait_ms=100_000))
+        produce(connection, t, message_set(2, [b"v"]))
+        waiting = connection.send(fetch_request(t, 1, max_wait_ms=100_000))
         sent = connection.send(ProduceRequest(topics=[]))
         assert process.stop()
         answer = only(waiting.result(60))
         assert (answer.error_code, answer.high_watermark) == (0, 1)
         assert sent.result(60).topics == []
-    assert zk.exists(paths.broker(0)) is None
+    assert tree.exists(paths.broker(0)) is None
     # The last broker leaves a persistent state, as a genuine one does.
-    state, stat = zk.get(paths.partition_state("t", 0))
+    state, stat = tree.get(paths.partition_state(t, 0))
     assert (json.loads(state)["leader"], json.loads(state)["isr"]) == (0, [0])
     assert stat.ephemeral_owner == 0
     assert (process.data_directory / ".kafka_cleanshutdown").exists()
@@ -291,14 +311,12 @@ def test_each_listener_advertises_its_own_addresses(start: Start) -> None:
 
 
 def test_failed_start_registers_no_broker(
-    start: Start, zk: ZkSession, caplog: pytest.LogCaptureFixture
+    start: Start, process: BrokerProcess, where: str, tree: ZkSession
 ) -> None:
-    with caplog.at_level(logging.ERROR):
-        process = start(0)
-        port = str(process.address[1])
-        with pytest.raises(ZkbrokerError, match="cannot listen on"):
-            start(1, port=port)
-    assert list_brokers(zk).keys() == {0}
+    port = str(process.address[1])
+    with pytest.raises(ZkbrokerError, match="cannot listen on"):
+        start(1, where, port=port)
+    assert list_brokers(tree).keys() == {0}
 
 
 def test_broker_serves_over_ipv6(start: Start) -> None:
@@ -315,10 +333,9 @@ def test_broker_serves_over_ipv6(start: Start) -> None:
         assert produce(connection, "t", message_set(2, [b"six"])).error_code == 0
 
 
-def test_counts_of_client_versions_are_stored_on_disk(start: Start) -> None:
-    process = start()
+def test_counts_of_client_versions_are_stored_on_disk(process: BrokerProcess, t: str) -> None:
     with connect(process) as connection:
-        metadata(connection, "t", 0)
+        metadata(connection, t, 0)
     with socket.create_connection(process.address, 20) as refused:
         refused.settimeout(20)
         refused.sendall(b"\x00\x00\x00\x0e\x00\x00\x00\x63\x00\x00\x00\x01\x00\x04newx")
