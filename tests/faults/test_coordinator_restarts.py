@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support import soak
+from tests.support.broker_requests import produce
 from tests.support.brokers import MortalBroker, connect
 from tests.support.process import wait_until
 from zkbroker.config.group_consumer import GroupConsumerConfig
@@ -22,10 +23,8 @@ from zkbroker.protocol.messages import (
     CreateTopicsRequest,
     FindCoordinatorRequest,
     OffsetFetchRequest,
-    ProduceRequest,
 )
 from zkbroker.protocol.messages.offsets import OffsetFetchRequestTopic
-from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.records import encode_message_set
 
@@ -140,14 +139,11 @@ def committed(broker):
         return found
 
 
-def produce(broker, each):
+def produce_to_all(broker, each):
+    data = encode_message_set([(None, b"x", -1, ())] * each)
     with connect(broker) as connection:
         for number in range(PARTITIONS):
-            data = encode_message_set([(None, b"x", -1, ())] * each)
-            request = ProduceRequest(
-                topics=[ProduceRequestTopic(TOPIC, [ProduceRequestPartition(number, data)])]
-            )
-            assert connection.request(request).topics[0].partitions[0].error_code == 0
+            assert produce(connection, TOPIC, data, partition=number).error_code == 0
 
 
 @pytest.fixture
@@ -183,7 +179,7 @@ def test_nothing_acknowledged_is_lost_when_the_coordinator_is_killed(broker, rou
         )
         for number in range(1, soak.part_of(rounds) + 1):
             generations = [m.consumer.generation for m in members]
-            produce(broker, each)
+            produce_to_all(broker, each)
             time.sleep(rng.uniform(0, 0.15))  # at any point of the work
             broker.kill()
             commits.open.clear()

@@ -95,7 +95,7 @@ def harmless(process, count):
 
 
 def test_random_requests_of_every_api_do_no_harm(broker):
-    harmless(broker, 5000)
+    harmless(broker, 3000)
 
 
 @pytest.mark.soak

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -28,23 +27,17 @@ def resident_mb(process):
     return resident_bytes(process.pid) / 2**20
 
 
-def test_1000_idle_and_50_busy_connections_bound_memory(process, record_property):
+def test_1000_idle_and_50_busy_connections_bound_memory(process):
     with connect(process) as warm:
         produce(warm, "t", message_set(2, [b"x" * 1000]))
-        before = resident_mb(process)
         idle = [socket.create_connection(process.address, 20) for _ in range(IDLE)]
-        with_idle = resident_mb(process)
-        latencies = []
-        failures = []
+        errors = []
 
         def work():
             with connect(process) as connection:
                 for _ in range(20):
-                    started = time.monotonic()
                     answer = produce(connection, "t", message_set(2, [b"x" * 1000]))
-                    latencies.append(time.monotonic() - started)
-                    if answer.error_code:
-                        failures.append(str(answer))
+                    errors.append(answer.error_code)
 
         busy = [threading.Thread(target=work) for _ in range(BUSY)]
         for thread in busy:
@@ -59,14 +52,7 @@ def test_1000_idle_and_50_busy_connections_bound_memory(process, record_property
             assert len(connection.recv(1000)) > 50
         for connection in idle:
             connection.close()
-    latencies.sort()
-    record_property("resident_mb", [round(before), round(with_idle), round(after)])
-    record_property("latency_ms_p50_p99", [
-        round(1000 * latencies[len(latencies) // 2], 1),
-        round(1000 * latencies[len(latencies) * 99 // 100], 1),
-    ])  # fmt: skip
-    assert not failures
-    assert len(latencies) == BUSY * 20
+    assert errors == [0] * BUSY * 20
     assert after < 100, "a broker stays below 100 MB"
 
 

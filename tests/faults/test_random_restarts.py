@@ -7,7 +7,6 @@ message is at its acknowledged offset.
 
 import contextlib
 import random
-import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +17,11 @@ import pytest
 from tests.support import soak
 from tests.support.brokers import connect
 from tests.support.clusters import TestCluster
+from tests.support.reading import read_all
 from tests.support.replicated import START_TIMEOUT_S, eventually
 from zkbroker.admin.topics import create_topic
-from zkbroker.client import Cluster, ZooKeeperSource
 from zkbroker.client.list_offsets import LATEST_TIME, list_offsets
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.consumer import FetchRequest, SimpleConsumer
 from zkbroker.errors import ProtocolError, RegistryError
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.producer.errors import Undelivered
@@ -134,26 +132,17 @@ def restart_randomly(
     session: ZkSession,
     rng: random.Random,
     seconds: float,
-) -> tuple[list[float], int]:
-    """Restart random brokers for some time.
-
-    Returns the seconds from each start until the broker led its partitions again, and the number of
-    restarts of the controller.
-    """
-    restart_s: list[float] = []
-    controllers = 0
+) -> None:
+    """Restart random brokers, and often the controller, for some time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        controller = current_controller(session)
-        restarted = rng.choice([*BROKERS, controller or 1])
-        controllers += restarted == controller
+        restarted = rng.choice([*BROKERS, current_controller(session) or 1])
         broker = cluster.broker(restarted)
         if rng.random() < 0.25:
             broker.stop(START_TIMEOUT_S)
         else:
             broker.kill()
         time.sleep(rng.choice([0, 0, rng.uniform(0, 8)]))
-        started = time.monotonic()
         broker.start(START_TIMEOUT_S)
         if rng.random() < 0.7:
             eventually(
@@ -161,8 +150,6 @@ def restart_randomly(
                 f"{restarted} leads its partitions",
                 START_TIMEOUT_S,
             )
-            restart_s.append(time.monotonic() - started)
-    return restart_s, controllers
 
 
 @pytest.mark.parametrize(
@@ -180,7 +167,6 @@ def test_partitions_have_at_most_one_leader_and_keep_acknowledged_messages(
         TestCluster(3, properties=PROPERTIES, directory=tmp_path) as cluster,
         ZkSession(cluster.zookeeper, session_timeout_ms=30_000) as session,
     ):
-        started = time.monotonic()
         with ThreadPoolExecutor(_STARTS_AT_ONCE) as pool:
             list(pool.map(lambda name: create_topic(session, name), names))
         assigned = {
@@ -189,12 +175,11 @@ def test_partitions_have_at_most_one_leader_and_keep_acknowledged_messages(
         assert len(assigned) == topics
         watcher, sender = StateWatcher(session, assigned), Sender(cluster, names)
         eventually(watcher.all_led, "all topics are led", 300)
-        print(f"{topics} topics created and led in {time.monotonic() - started:.1f} s")
         watcher.start()
         sender.start()
         eventually(lambda: sender.acknowledged(topics), "every topic has a message", 300)
         try:
-            restart_s, controllers = restart_randomly(
+            restart_randomly(
                 cluster, watcher, session, random.Random(seed + soak.SEED), soak.part_of(seconds)
             )
         finally:
@@ -203,11 +188,7 @@ def test_partitions_have_at_most_one_leader_and_keep_acknowledged_messages(
             sender.join()
             watcher.over.set()
             watcher.join()
-        print(
-            f"{len(restart_s)} restarts, {controllers} of the controller: all led after "
-            f"{statistics.median(restart_s):.2f} s, at most {max(restart_s):.2f} s; "
-            f"{watcher.checks} checks"
-        )
+        assert watcher.checks
         assert watcher.faults == []
         check_leaders(cluster, assigned)
         check_messages(cluster, sender)
@@ -228,18 +209,6 @@ def check_messages(cluster: LocalCluster, sender: Sender) -> None:
         if future.exception(0) is None:
             wanted.setdefault(topic, {})[future.result(0).offset] = value
     print(f"{sum(map(len, wanted.values()))} of {len(sender.sent)} messages acknowledged")
-    with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
-        view.refresh(sorted(wanted))
-        for topic, values in wanted.items():
-            leader = view.leader(topic, 0)
-            assert leader is not None
-            address = view.brokers()[leader]
-            found: dict[int, bytes] = {}
-            with SimpleConsumer(address.host, address.port) as consumer:
-                at = 0
-                while at <= max(values):
-                    messages = consumer.fetch(FetchRequest(topic, 0, at, 1 << 20))
-                    found |= {each.offset: each.value for each in messages}
-                    assert messages.next_offset > at, f"{topic} ends at {at}"
-                    at = messages.next_offset
-            assert {offset: found.get(offset) for offset in values} == values
+    for topic, values in wanted.items():
+        stored = read_all(cluster, topic)[0]
+        assert {offset: stored[offset] for offset in values} == values

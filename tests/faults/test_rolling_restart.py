@@ -1,11 +1,9 @@
 """A rolling restart of all brokers, while four client libraries produce and consume in groups.
 
 No client fails, with retries: each broker hands over its leaderships and groups before it stops.
-All acknowledged messages are stored and read. The test prints the longest time without an
-acknowledgement and without a message of each client.
+All acknowledged messages are stored and read.
 """
 
-import threading
 import time
 from collections import Counter
 
@@ -16,7 +14,6 @@ from tests.support.readers import (
     AioKafkaReader,
     KafkaPythonReader,
     OurReader,
-    Pauses,
     RdKafkaReader,
 )
 from tests.support.replicated import PROPERTIES, START_TIMEOUT_S, Replicas, eventually
@@ -41,23 +38,6 @@ pytest.importorskip("aiokafka")
 PARTITIONS = 3
 _END_S = 180.0
 _READ_S = 180.0
-
-
-class Watch(threading.Thread):
-    """Measures the longest time without an acknowledgement of a sender."""
-
-    def __init__(self, sender):
-        super().__init__(name=f"watch-{sender.topic}", daemon=True)
-        self.sender = sender
-        self.pauses = Pauses()
-        self.over = threading.Event()
-
-    def run(self):
-        seen = len(self.sender.sent)
-        while not self.over.wait(0.02):
-            while seen < len(self.sender.sent) and self.sender.sent[seen][2].done():
-                seen += 1
-                self.pauses.tick()
 
 
 def end(tasks):
@@ -103,7 +83,6 @@ def test_producers_and_groups_continue_through_a_rolling_restart(local_cluster):
             AioKafkaReader(cluster, AIOKAFKA),
             KafkaPythonReader(cluster, KAFKA_PYTHON),
         ]
-        watches = [Watch(each) for each in senders]
         try:
             for each in (*senders, *readers):
                 each.start()
@@ -112,16 +91,11 @@ def test_producers_and_groups_continue_through_a_rolling_restart(local_cluster):
                     reader.topic,
                     reader.failure,
                 )
-            for reader in readers:
-                reader.pauses = Pauses()
-            for watch in watches:
-                watch.start()
             for broker_id in replicated.ids:
                 assert cluster.broker(broker_id).stop(START_TIMEOUT_S)
                 cluster.broker(broker_id).start(START_TIMEOUT_S)
                 eventually(replicated.in_sync, f"all in sync again after {broker_id}")
-            pauses = [reader.pauses.longest_s for reader in readers]
-            end([*watches, *senders])
+            end(senders)
             behind = {}
             for sender, reader in zip(senders, readers, strict=True):
                 if not wait_until(
@@ -133,12 +107,7 @@ def test_producers_and_groups_continue_through_a_rolling_restart(local_cluster):
                 ):
                     behind[reader.topic] = group_state(cluster, reader.topic)
         finally:
-            end([*watches, *senders, *readers])
-        for watch, reader, pause in zip(watches, readers, pauses, strict=True):
-            print(
-                f"{reader.topic}: longest pause of the producer {watch.pauses.longest_s:.2f} s, "
-                f"of the group {pause:.2f} s"
-            )
+            end([*senders, *readers])
         for sender in senders:
             print(sender.check())
         for sender, reader in zip(senders, readers, strict=True):

@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.broker_requests import (
     fetch_request,
+    led,
     message_set,
-    metadata,
     only,
     produce,
     values,
@@ -54,7 +54,7 @@ def leaving(chroot, zk, tmp_path):
         create_topic(zk, OFFSETS_TOPIC, {0: [1]})
         client = connect()
         for topic in ("replicated", "alone", OFFSETS_TOPIC):
-            until(lambda topic=topic: _led(client, topic))
+            until(lambda topic=topic: led(client, topic))
         # A new coordinator loads its partition first.
         until(lambda: commit(client) == 0)
         controller.pause()
@@ -70,11 +70,6 @@ def leaving(chroot, zk, tmp_path):
         controller.stop()
 
 
-def _led(client, topic):
-    found = metadata(client, topic, 1)
-    return not found.error_code and all(not each.error_code for each in found.partitions)
-
-
 def commit(client):
     """Commit an offset of a group; return the error code."""
     topics = [OffsetCommitRequestTopic("alone", [OffsetCommitRequestPartition(0, 0)])]
@@ -84,10 +79,10 @@ def commit(client):
 
 def test_stopping_broker_serves_and_coordinates_until_hand_over(leaving):
     reader, writer = leaving(), leaving()
-    assert _led(reader, "alone")
+    assert led(reader, "alone")
     waiting = reader.send(fetch_request("alone", 0, max_wait_ms=_LONG_MS))
     # The response to a later request: the broker has begun to handle the fetch.
-    assert _led(writer, "alone")
+    assert led(writer, "alone")
     # A fetch without data still waits, instead of an immediate empty response.
     assert produce(writer, "alone", message_set(2, [b"v"])).error_code == 0
     assert values(only(waiting.result(30))) == [b"v"]

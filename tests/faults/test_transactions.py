@@ -21,11 +21,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support import soak
 from tests.support.clusters import TestCluster
+from tests.support.mirroring import COMMITTED, read_all
 from tests.support.process import wait_until
 from zkbroker.client import Cluster, StaticSource
-from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
+from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
-from zkbroker.consumer import FetchRequest, SimpleConsumer
 from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.errors import ZkbrokerError
 
@@ -292,20 +292,8 @@ class Rounds:
         return found
 
     def read_by_ours(self):
-        found = {}
-        ends = resolve_offsets(self.client, dict.fromkeys(OUT, LATEST_TIME), timeout_s=10)
-        starts = resolve_offsets(self.client, dict.fromkeys(OUT, EARLIEST_TIME), timeout_s=10)
-        for (topic, number), end in ends.items():
-            values, position = [], starts[topic, number]
-            host, port = self.cluster.broker(self.leader(topic, number)).address
-            with SimpleConsumer(host, port, read_committed=True) as reader:
-                while position < end:
-                    fetched = reader.fetch(FetchRequest(topic, number, position))
-                    values += [int(each.value) for each in fetched]
-                    assert fetched.next_offset > position, "the reader makes no progress"
-                    position = fetched.next_offset
-            found[number] = values
-        return found
+        found = read_all(self.servers, "out", COMMITTED)
+        return {number: [int(each.value) for each in row] for number, row in found.items()}
 
 
 def play(directory, seed, rounds):

@@ -205,7 +205,7 @@ def outage(zookeeper, client, how, length_s):
 
 
 def test_broker_works_after_an_outage(tmp_path):
-    with served(tmp_path, 300) as (zookeeper, client):
+    with served(tmp_path, 100) as (zookeeper, client):
         outage(zookeeper, client, "kill", 6)
 
 

@@ -110,11 +110,7 @@ def cluster(where: str, zk: ZkSession) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def addresses(cluster: LocalCluster) -> list[tuple[str, int]]:
-    return [(each.rpartition(":")[0], int(each.rpartition(":")[2])) for each in places(cluster)]
-
-
-def places(cluster: LocalCluster) -> list[str]:
-    return cluster.bootstrap_servers.split(",")
+    return [each.address for each in cluster.brokers]
 
 
 @pytest.fixture(scope="module")

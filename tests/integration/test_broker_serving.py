@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.broker_requests import (
     fetch,
+    fetch_partition,
     fetch_request,
     led,
     list_offset,
@@ -25,12 +26,10 @@ from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
     CreateTopicsRequest,
-    FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
 )
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
 from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
@@ -272,19 +271,8 @@ def test_client_that_disconnects_in_long_poll_logs_no_warning(broker: BrokerProc
     with connect(broker) as asking:
         name = f"left-{uuid.uuid4().hex[:8]}"
         asking.request(CreateTopicsRequest(topics=[NewTopic(name, 3, 1)]))
-        parts = [
-            FetchRequestPartition(
-                partition=number,
-                current_leader_epoch=-1,
-                fetch_offset=0,
-                log_start_offset=-1,
-                max_bytes=1000,
-            )
-            for number in range(3)
-        ]
-        poll = FetchRequest(
-            max_wait_ms=60_000, min_bytes=1, topics=[FetchRequestTopic(name, parts)]
-        )
+        poll = fetch_request(name, 0, max_wait_ms=60_000)
+        poll.topics[0].partitions += [fetch_partition(number) for number in (1, 2)]
         with connect(broker) as leaving:
             waiting = leaving.send(poll)
             # Its answer would come first, if the poll did not wait.

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.broker_requests import fetch, list_offset, produce
+from tests.support.brokers import connect
 from tests.support.clusters import MakeCluster
 from tests.support.process import wait_until
 from zkbroker.admin.topics import alter_config
@@ -26,7 +27,6 @@ from zkbroker.protocol.messages.topics import (
     TopicConfig,
 )
 from zkbroker.records import encode_message_set, iter_entries, iter_records
-from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.embedded import free_port
 
@@ -44,10 +44,11 @@ def compacting(local_cluster: MakeCluster) -> Iterator[tuple[BrokerConnection, i
     """A broker that checks often for logs to compact: a connection, and its admin port."""
     port = free_port()
     properties = {"admin.port": str(port), "log.cleaner.backoff.ms": "50"}
-    with local_cluster(properties=properties) as cluster:
-        host, number = cluster.bootstrap_servers.split(":")
-        with BrokerConnection(get_runtime("threads"), host, int(number)) as connection:
-            yield connection, port
+    with (
+        local_cluster(properties=properties) as cluster,
+        connect(cluster.brokers[0]) as connection,
+    ):
+        yield connection, port
 
 
 def make(connection: BrokerConnection, name: str, settings: dict[str, str]) -> str:
@@ -195,8 +196,7 @@ def test_uncleanable_log_is_counted(local_cluster: MakeCluster, tmp_path: Path) 
     port = free_port()
     properties = {"admin.port": str(port), "log.cleaner.backoff.ms": "50"}
     with local_cluster(directory=tmp_path, properties=properties) as cluster:
-        host, number = cluster.bootstrap_servers.split(":")
-        with BrokerConnection(get_runtime("threads"), host, int(number)) as connection:
+        with connect(cluster.brokers[0]) as connection:
             make(connection, "damaged", {**SETTINGS, "cleanup.policy": "delete"})
             for turn in range(30):
                 send(connection, "damaged", b"k", b"value %d" % turn * 5)

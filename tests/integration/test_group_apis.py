@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.broker_requests import fetch
 from tests.support.process import wait_until
 from zkbroker.errors import ErrorCode
 from zkbroker.network.client.connection import BrokerConnection
@@ -15,7 +16,6 @@ from zkbroker.protocol.messages import (
     DeleteGroupsRequest,
     DeleteTopicsRequest,
     DescribeGroupsRequest,
-    FetchRequest,
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -26,7 +26,6 @@ from zkbroker.protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
 from zkbroker.protocol.messages.membership import JoinGroupProtocol, SyncGroupAssignment
 from zkbroker.protocol.messages.offsets import (
     OffsetCommitRequestPartition,
@@ -254,19 +253,7 @@ def test_commit_is_readable_in_offsets_topic(connection, group, topic):
     for number in range(5):
         offset = 0
         while True:
-            asked = FetchRequestTopic(
-                "__consumer_offsets",
-                [
-                    FetchRequestPartition(
-                        partition=number,
-                        current_leader_epoch=-1,
-                        fetch_offset=offset,
-                        log_start_offset=-1,
-                        max_bytes=1 << 20,
-                    )
-                ],
-            )
-            part = connection.request(FetchRequest(topics=[asked])).topics[0].partitions[0]
+            part = fetch(connection, "__consumer_offsets", offset, partition=number)
             records = list(iter_records(part.records, start_offset=offset))
             if not records:
                 break

@@ -301,16 +301,6 @@ def test_manual_assignment_needs_no_group(setup):
         consumer.subscribe([topic])
 
 
-def test_manual_assignment_starts_at_committed_offsets(setup):
-    topic = setup.topic(1)
-    consumer = setup.consumer(enable_auto_commit=False)
-    consumer.assign([(topic, 0)])
-    consumer.commit({(topic, 0): 6})
-    other = setup.consumer(enable_auto_commit=False)
-    other.assign([(topic, 0)])
-    assert [m.offset for m in setup.until(count(4), other)] == [6, 7, 8, 9]
-
-
 def test_member_without_polls_leaves_and_rejoins_at_next_poll(setup):
     topic = setup.topic(2)
     slow = setup.consumer(max_poll_interval_ms=800, enable_auto_commit=False)

@@ -91,20 +91,6 @@ def test_group_is_described_like_offset_checker(run, session, cluster):
         run("groups", "describe", "checked", "-t", "typo")
 
 
-def test_verify_finds_unowned_partitions_and_missing_owners(run, session):
-    register_consumer(session, "verified", "verified_me", StreamSubscription({"visits": 1}))
-    claim(session, "verified", "verified_me", {("visits", 0): "verified_me-0"})
-    session.create(
-        "/consumers/verified/owners/visits/1", b"verified_ghost-0", ephemeral=True, parents=True
-    )
-    shown = run("groups", "verify", "verified", status=1)
-    assert "the owner verified_ghost-0 of visits-1 is not a member" in shown
-    session.delete("/consumers/verified/owners/visits/1")
-    assert "no owner for partition visits-1" in run("groups", "verify", "verified", status=1)
-    claim(session, "verified", "verified_me", {("visits", 1): "verified_me-0"})
-    assert "owned by a live member" in run("groups", "verify", "verified")
-
-
 def test_verify_uses_current_subscriptions(run, session, cluster):
     cluster.create_topic("verified-late")
     register_consumer(

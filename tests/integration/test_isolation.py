@@ -235,13 +235,15 @@ def zkbroker(*arguments: str) -> list[bytes]:
 
 
 @LEVELS
-@pytest.mark.parametrize("where", ["partitions", "group", "zookeeper-group"])
+@pytest.mark.parametrize("where", ["partitions", "kcat", "group", "zookeeper-group"])
 def test_consume_command(written: Written, level: str, where: str) -> None:
     isolation = ["-X", f"isolation.level={level}"]
     brokers = ["-b", written.cluster.bootstrap_servers]
     match where:
         case "partitions":
             command = ["consume", *brokers, "-t", written.topic, "-o", "beginning", "-e"]
+        case "kcat":
+            command = ["kcat", "-C", *brokers, "-t", written.topic, "-e", "-q"]
         case "group":
             command = ["consume", *brokers, "-G", f"{written.topic}-{level}", written.topic]
             command += ["-o", "beginning", "-e"]
@@ -260,22 +262,6 @@ def test_negative_offset_counts_from_end_of_isolation_level(written: Written, le
     # Four offsets before the end: from 5 on, or from 8 on.
     found = zkbroker("consume", *brokers, *group, *isolation)
     assert found == ([b"c1"] if level == COMMITTED else [b"o0", b"o1", b"plain"])
-
-
-@LEVELS
-def test_kcat_habits(written: Written, level: str) -> None:
-    command = [
-        "kcat",
-        "-C",
-        "-b",
-        written.cluster.bootstrap_servers,
-        "-t",
-        written.topic,
-        "-e",
-        "-q",
-    ]
-    found = zkbroker(*command, "-X", f"isolation.level={level}")
-    assert found == BEFORE[level]
 
 
 def test_transactional_produce_command_is_atomic(cluster: LocalCluster) -> None:

@@ -1,10 +1,9 @@
-"""Members of groups that read a topic during a test, and their longest pause."""
+"""Members of groups that read a topic during a test."""
 
 import abc
 import asyncio
 import contextlib
 import threading
-import time
 from typing import Any
 
 from zkbroker.config.group_consumer import GroupConsumerConfig
@@ -13,19 +12,6 @@ from zkbroker.testing import LocalCluster
 
 _POLL_S = 0.1
 _STOP_S = 30.0
-
-
-class Pauses:
-    """The longest time between two events."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-        self._last_s = time.monotonic()
-
-    def tick(self) -> None:
-        now = time.monotonic()
-        self.longest_s = max(self.longest_s, now - self._last_s)
-        self._last_s = now
 
 
 class Reader(threading.Thread, abc.ABC):
@@ -40,15 +26,9 @@ class Reader(threading.Thread, abc.ABC):
         super().__init__(name=f"read-{topic}", daemon=True)
         self.cluster = cluster
         self.topic = topic
-        self.pauses = Pauses()
         self.values: list[bytes] = []
         self.over = threading.Event()
         self.failure: BaseException | None = None
-
-    def take(self, values: list[bytes]) -> None:
-        if values:
-            self.values += values
-            self.pauses.tick()
 
     def run(self) -> None:
         try:
@@ -76,7 +56,7 @@ class OurReader(Reader):
         with GroupConsumer(config) as consumer:
             consumer.subscribe([self.topic])
             while not self.over.is_set():
-                self.take([each.value for each in consumer.poll(_POLL_S)])
+                self.values += [each.value for each in consumer.poll(_POLL_S)]
 
 
 class RdKafkaReader(Reader):
@@ -100,7 +80,7 @@ class RdKafkaReader(Reader):
                 found = consumer.consume(1000, _POLL_S)
                 errors = [each.error() for each in found if each.error() is not None]
                 assert not errors, errors
-                self.take([each.value() for each in found])
+                self.values += [each.value() for each in found]
         finally:
             consumer.close()
 
@@ -125,7 +105,7 @@ class AioKafkaReader(Reader):
         try:
             while not self.over.is_set():
                 found: dict[Any, list[Any]] = await consumer.getmany(timeout_ms=100)
-                self.take([each.value for records in found.values() for each in records])
+                self.values += [each.value for records in found.values() for each in records]
         finally:
             # Where the coordinator moves during its last commit, aiokafka looks for none any more
             # and commits again for ever (0.14, `ensure_coordinator_known` and `commit_offsets`).
@@ -159,6 +139,6 @@ class KafkaPythonReader(Reader):
                     # broker that just went; release 3 leaves it to its user to poll on.
                     self.over.wait(_POLL_S)
                     continue
-                self.take([each.value for records in found.values() for each in records])
+                self.values += [each.value for records in found.values() for each in records]
         finally:
             consumer.close()
