@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support.process import eventually
 from zkbroker.admin import coordinator_groups
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.config.group_consumer import GroupConsumerConfig
@@ -76,7 +77,14 @@ def test_consumer_commits_while_a_broker_hangs(cluster, runtime):
 def test_idempotent_producer_starts_while_a_broker_hangs(cluster):
     topic = cluster.create_topic(partitions=3, replication=1)
     with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
-        led = next(each.partition for each in view.partitions(topic) if each.leader == OTHER)
+
+        def led():
+            view.refresh([topic])
+            return [p.partition for p in view.known_partitions(topic) or () if p.leader == OTHER]
+
+        # The broker that is asked may not know the new topic yet.
+        eventually(led)
+        (partition,) = led()
     config = ProducerConfig(
         broker_list=tuple(cluster.bootstrap_servers.split(",")),
         idempotence=True,
@@ -86,7 +94,8 @@ def test_idempotent_producer_starts_while_a_broker_hangs(cluster):
     with hanging(cluster):
         for _ in range(TRIES):
             with Producer(config) as producer:
-                assert producer.send(KeyedMessage(topic, b"m", partition=led)).partition == led
+                sent = producer.send(KeyedMessage(topic, b"m", partition=partition))
+                assert sent.partition == partition
 
 
 def test_describe_group_finds_the_coordinator_while_a_broker_hangs(cluster):

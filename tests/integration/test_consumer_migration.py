@@ -72,15 +72,6 @@ def topic(cluster: LocalCluster) -> str:
     return name
 
 
-def test_brokers_store_offsets(cluster: LocalCluster, topic: str, step: Step) -> None:
-    offsets = Offsets(cluster, f"kafka-{topic}", topic)
-    kafka = {"offsets_storage": "kafka", "dual_commit_enabled": False}
-    assert step(offsets, 3, **kafka) == [0, 1, 2]
-    assert (offsets.zookeeper(), offsets.kafka()) == (None, 3)
-    assert step(offsets, 2, **kafka) == [3, 4]
-    assert (offsets.zookeeper(), offsets.kafka()) == (None, 5)
-
-
 def test_group_migrates_to_brokers_and_back(cluster: LocalCluster, topic: str, step: Step) -> None:
     offsets = Offsets(cluster, f"migration-{topic}", topic)
     assert step(offsets, 3) == [0, 1, 2]
