@@ -127,20 +127,11 @@ def test_scram_credentials_match_genuine_tool_and_stay_hidden(run, zk, chroot):
 
 
 def test_quotas_are_set_described_and_removed(run, zk):
-    changed = run(
-        "configs", "alter", "--user", "alice", "--config", "producer_byte_rate=1048576",
-        "--config", "request_percentage=12.5",
-    )  # fmt: skip
+    alice = ("configs", "alter", "--user", "alice")
+    rates = ("--config", "producer_byte_rate=1048576", "--config", "request_percentage=12.5")
+    changed = run(*alice, *rates)
     assert changed.output == "Changed the settings of user-principal 'alice'.\n"
-    run(
-        "configs",
-        "alter",
-        "--user",
-        "alice",
-        "--client-default",
-        "--config",
-        "consumer_byte_rate=9",
-    )
+    run(*alice, "--client-default", "--config", "consumer_byte_rate=9")
     assert json.loads(run("configs", "describe", "--users", "--clients", "--json").output) == [
         {
             "entity": "user-principal 'alice', default client-id",
@@ -149,7 +140,7 @@ def test_quotas_are_set_described_and_removed(run, zk):
             "source": "/config/users/alice/clients/<default>",
         }
     ]
-    run("configs", "alter", "--user", "alice", "--delete-config", "request_percentage")
+    run(*alice, "--delete-config", "request_percentage")
     described = run("configs", "describe", "--users").output.splitlines()
     assert len(described) == 2
     assert "producer_byte_rate" in described[1]

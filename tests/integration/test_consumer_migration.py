@@ -23,8 +23,7 @@ class Offsets:
         self.group = group
         self.topic = topic
         self._zookeeper = cluster.zookeeper
-        host, _, port = cluster.bootstrap_servers.split(",")[0].rpartition(":")
-        self._address = host, int(port)
+        self._address = cluster.brokers[0].address
 
     def zookeeper(self) -> int | None:
         with ZkSession(self._zookeeper) as session:
@@ -142,8 +141,7 @@ def test_simple_consumer_commits_to_both_storages(cluster: LocalCluster, topic: 
     offsets.set("zookeeper", 4)
     offsets.set("kafka", 9)
     assert (offsets.zookeeper(), offsets.kafka()) == (4, 9)
-    host, _, port = cluster.bootstrap_servers.split(",")[0].rpartition(":")
-    with SimpleConsumer(host, int(port)) as simple:
+    with SimpleConsumer(*cluster.brokers[0].address) as simple:
         found = simple.fetch_offsets(offsets.group, [(topic, 0), ("other", 3)])
     assert found == {(topic, 0): 4, ("other", 3): None}
 

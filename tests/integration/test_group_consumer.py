@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from examples.assignors import RackAssignor
+from tests.support.brokers import connect
 from tests.support.process import wait_until
 from tests.support.producing import TestProducer
 from zkbroker.config.group_consumer import GroupConsumerConfig
@@ -228,8 +229,7 @@ def test_added_partitions_are_assigned(setup):
     consumer = setup.consumer(metadata_max_age_ms=200)
     consumer.subscribe([topic])
     setup.until(count(10), consumer)
-    host, _, port = setup.cluster.bootstrap_servers.split(",")[0].rpartition(":")
-    with BrokerConnection(get_runtime("threads"), host, int(port)) as connection:
+    with connect(setup.cluster.brokers[0]) as connection:
         answer = connection.request(CreatePartitionsRequest([NewPartitions(topic, 3)]))
         assert answer.topics[0].error_code == 0
     setup.until(lambda _: len(consumer.assignment()) == 3, consumer)
@@ -328,8 +328,7 @@ def test_members_use_most_preferred_common_strategy(setup):
     for member in members:
         member.subscribe([topic])
     setup.until(lambda _: all(len(m.assignment()) == 2 for m in members), *members)
-    host, _, port = setup.cluster.bootstrap_servers.split(",")[0].rpartition(":")
-    with BrokerConnection(get_runtime("threads"), host, int(port)) as anyone:
+    with connect(setup.cluster.brokers[0]) as anyone:
         found = anyone.request(FindCoordinatorRequest(setup.group))
     with BrokerConnection(get_runtime("threads"), found.host, found.port) as coordinator:
         (described,) = coordinator.request(DescribeGroupsRequest([setup.group])).groups
@@ -432,10 +431,7 @@ def test_zookeeper_locates_brokers(setup):
 
 
 def test_brokers_refuse_groups_of_other_coordinators(cluster):
-    connections = {}
-    for address in cluster.bootstrap_servers.split(","):
-        host, _, port = address.rpartition(":")
-        connections[int(port)] = BrokerConnection(get_runtime("threads"), host, int(port))
+    connections = {each.address[1]: connect(each) for each in cluster.brokers}
     anyone = next(iter(connections.values()))
     found = {}
     try:

@@ -39,10 +39,10 @@ def test_health_names_missing_broker_and_its_partitions(cluster):
         status, output = health(*where)
         assert output.startswith("healthy: brokers 1, 2, controller ")
         assert json.loads(health(*where, "--json")[1])["healthy"] is True
+    few = [{"topic": "strict", "partition": 0}]
     cluster.broker(2).stop()
     try:
         for where in (brokers, zookeeper):
-            few = [{"topic": "strict", "partition": 0}]
             eventually(lambda where=where: problems(*where).get("under_min_isr_partitions") == few)
             status, output = health(*where)
             assert status == 1
