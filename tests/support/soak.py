@@ -1,7 +1,7 @@
 """The length and the seeds of soak tests, so that a failed one can be repeated in minutes.
 
 `ZKBROKER_SOAK_SHARE=0.1` runs the first tenth of each test, under the same seeds.
-`ZKBROKER_SOAK_SEED=1000` adds 1000 to the seeds, for new schedules.
+`ZKBROKER_SOAK_SEED=1000` adds 1000 to the seeds, for new schedules; Hypothesis draws new examples.
 """
 
 import os
