@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,7 @@ def read_during_workload(state, output, cluster, topic, table="delta"):
         seen = 0
         while running.poll() is None:
             if not is_begun(output, table):
+                time.sleep(0.02)
                 continue
             reader = readers[seen % len(readers)]
             try:

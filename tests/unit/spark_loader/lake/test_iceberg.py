@@ -159,7 +159,7 @@ def test_crashed_optimize_is_completed_by_next(load, cluster, output, tmp_path):
         shutil.copytree(tmp_path / "kept", output)
         optimize(Checkpoints(filesystem, str(output)))
 
-    for _ in crashes(optimize_again, LOCAL, least=8, every=4):
+    for _ in crashes(optimize_again, LOCAL, least=8, every=2):
         assert verified_by_readers(output).rows_crc == before.rows_crc
         optimize(Checkpoints(LOCAL, str(output)))
         assert (verified_by_readers(output).rows_crc, verified_by_readers(output).files) == (

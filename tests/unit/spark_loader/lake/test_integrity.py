@@ -88,7 +88,7 @@ def test_crashed_rewind_over_lost_files_is_completed_by_next_load(run, cluster, 
         shutil.copytree(output, copy)
         rewind(Checkpoints(filesystem, str(copy)), [TopicPartition("t", 0)], 100)
 
-    for _ in crashes(rewind_copy, LOCAL, least=4):
+    for _ in crashes(rewind_copy, LOCAL, least=2):
         if find_damage(Checkpoints(LOCAL, str(copy))):
             continue
         run(output=str(copy))
@@ -144,7 +144,7 @@ def test_crashed_load_is_not_reported_as_damage(run, cluster, output, lake):
         cluster.append("t", 0, [b"x"] * 10)
         run(filesystem)
 
-    for _ in crashes(load, LOCAL, least=11):
+    for _ in crashes(load, LOCAL, least=6):
         assert not find_damage(lake)
         run()
     verified(output)

@@ -86,7 +86,7 @@ def test_crashed_optimize_is_completed_by_next(lake, output, tmp_path):
         shutil.copytree(output, copy)
         optimize(Checkpoints(filesystem, str(copy)))
 
-    for _ in crashes(optimize_copy, LOCAL, least=4):
+    for _ in crashes(optimize_copy, LOCAL, least=2):
         assert loaded_offsets(copy) == WHOLE
         verified(copy)
         optimize(Checkpoints(LOCAL, str(copy)))

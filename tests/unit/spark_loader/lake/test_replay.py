@@ -41,7 +41,7 @@ def test_crashed_replay_counts_once(run, output, cluster):
     def replayed(filesystem):
         replay(Checkpoints(filesystem, str(output)), options)
 
-    for _ in crashes(replayed, LOCAL, least=16):
+    for _ in crashes(replayed, LOCAL, least=8):
         run()
         verified(output)
     assert verified(output).quarantined == 120
