@@ -177,7 +177,7 @@ def test_damaged_partition_does_not_block_other_partitions(cluster, tmp_path, pa
 
 def test_concurrent_loads_of_two_topics_both_count(cluster, spark, tmp_path):
     topics = [cluster.create_topic(partitions=2) for _ in range(2)]
-    rounds = 3
+    rounds = 2
     ready = threading.Barrier(2)
     loaded: dict[str, list[int]] = {topic: [] for topic in topics}
 

@@ -4,15 +4,12 @@ import re
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spark_loader.errors import DamagedLog, DataLoss, LoadError
 from spark_loader.lake.ledger import Gap
 from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.reader import ABORTED, ABSENT, Fetched, RangeReader
-from spark_loader.reading.runs import joined, minus, runs
 from spark_loader.reading.splits import OffsetRange
 from tests.support.directory_cluster import DirectoryCluster
 from tests.support.loading import damage
@@ -258,17 +255,6 @@ def test_timestamps_out_of_range_are_clamped(cluster):
     pieces = list(reader(cluster).read(OffsetRange("t", 0, 0, 3)))
     times = [t for piece in pieces for t in piece.column("timestamp").cast(pa.int64()).to_pylist()]
     assert times == [1_431_857_103_000_000, 1_431_857_103_000_000_000, (2**63 - 1) // 1000 * 1000]
-
-
-@settings(deadline=None, derandomize=True)
-@given(st.sets(st.integers(0, 60)), st.integers(0, 60), st.integers(0, 60))
-def test_runs_and_complement_cover_range(offsets, start, until):
-    inside = sorted(each for each in offsets if start <= each < until)
-    present = runs(pa.array(inside, pa.int64()))
-    left = minus([(start, until)], joined(present))
-    assert [o for a, b in present for o in range(a, b)] == inside
-    missing = sorted(set(range(start, until)) - set(inside))
-    assert [o for a, b in left for o in range(a, b)] == missing
 
 
 COMMITTED = ConnectOptions(bootstrap=("b:1",), read_committed=True)
