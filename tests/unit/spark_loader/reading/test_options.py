@@ -71,6 +71,7 @@ def test_timestamp_bounds_take_precedence_over_offsets():
         ({"startingOffsetsByTimestampStrategy": "guess"}, "error or latest"),
         ({"assign": '{"t":[0]}'}, "exactly one"),
         ({"minPartitions": "0"}, "whole number from 1"),
+        ({"minPartitions": "x"}, "minPartitions='x'"),
         ({"failOnDataLoss": "maybe"}, "true or false"),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "must not be above"),
         ({"maxTriggerDelay": "soon"}, "not a duration"),
