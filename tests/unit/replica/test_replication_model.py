@@ -7,6 +7,7 @@ broken result.
 import gc
 import multiprocessing
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,6 +23,9 @@ from tests.support.logged_errors import logged_errors
 from tests.support.simulated_aims import AIMS
 from tests.support.simulated_cluster import SimCluster
 from tests.support.simulated_logs import SimLogs
+from tests.support.simulated_session import SimSession
+from tests.support.simulated_time import Clock, Process, SimEvent
+from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.controller import leader_rules
 from zkbroker.controller.deletion import TopicDeletion
 from zkbroker.controller.partitions import Partitions
@@ -39,6 +43,7 @@ from zkbroker.replica.partition import Partition
 from zkbroker.replica.remote import RemoteReplica
 from zkbroker.replica.role import NO_EPOCH
 from zkbroker.replica.truncation import TruncationPoint, cut_by_answer
+from zkbroker.zookeeper import SessionState
 
 DEFAULT_SCHEDULES = 40
 AIMED_SCHEDULES = 2
@@ -140,6 +145,22 @@ def test_hundred_thousand_schedules_settle(part: int) -> None:
                 flush=True,
             )
     assert problems == []
+
+
+def test_watch_that_fires_without_connection_is_not_lost() -> None:
+    """A genuine client, too, fires all of its watches when it loses the connection."""
+    clock, process = Clock(), Process("watching")
+    server = SimZooKeeper(clock, random.Random(1), 3.0)
+    session = SimSession(server, process)
+    watch = SimEvent(clock, process)
+    clock.spawn(process, session.exists, "/a", watch)
+    clock.run(0.5)
+    session.break_link(2.5)
+    server.create("/a")
+    clock.run(5.0)
+    assert session.state is SessionState.CONNECTED
+    assert watch.is_set()
+    clock.close()
 
 
 # -- mutations: each disables one rule
