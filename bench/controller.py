@@ -26,6 +26,7 @@ from zkbroker.registry.brokers import BrokerInfo, prepare_tree
 from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
 from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topics import create_topic
+from zkbroker.replica.fencing import states_in
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.watching import Mark
@@ -57,7 +58,7 @@ class Encoded:
         if request.api_key == ApiKey.LEADER_AND_ISR:
             led = {
                 (topic, state.partition)
-                for topic, state in request.partitions()
+                for topic, state in states_in(request)
                 if state.leader == broker
             }
             if led & self.orphans:

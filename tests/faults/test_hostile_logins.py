@@ -45,7 +45,7 @@ def send_mutated(to, chance):
 )
 def test_mutated_login_frames_do_no_harm(local_cluster, count):
     properties = broker_properties() | {"connection.failed.authentication.delay.ms": "0"}
-    count = soak.part_of(count)
+    count = max(2 * _WARM, soak.part_of(count))
     chance = random.Random(count + soak.SEED)
     with local_cluster(1, properties=properties) as cluster:
         topic = cluster.create_topic()

@@ -239,7 +239,7 @@ def test_many_generated_requests(console):
     assert console.cluster
     fuzz_in_parallel(console, 5_000, 100 + soak.SEED)
     before = resident(console)
-    count = soak.part_of(95_000)
+    count = soak.part_of(95_000 // CLIENTS) * CLIENTS
     statuses = fuzz_in_parallel(console, count, 200 + soak.SEED)
     grown = resident(console) - before
     print(f"answers by status: {sorted(statuses.items())}; grown by {grown / MIB:.0f} MiB")
