@@ -134,7 +134,8 @@ class ProgressBar:
 class ProgressLines:
     """Writes a line now and then, where the error stream is not a terminal.
 
-    A load that ends before the first line is due writes none. Its end is none: the summary follows.
+    A load that ends before the first line is due writes none. Its end is not a line of its own:
+    the summary follows.
 
     Args:
         say: writes a line.

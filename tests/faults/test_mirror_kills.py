@@ -180,8 +180,8 @@ def mirror_under_kills(
     assert done == kills
 
 
-# A broker of a source, one of the target and a mirror are killed, and ZooKeeper: of a source by
-# the first seed, of the target by the other.
+# Each seed kills a source broker, a target broker and the mirror. The first one also stops the
+# ZooKeeper of a source, the other one that of the target.
 @pytest.mark.parametrize(("exactly_once", "seed"), [(False, 167), (True, 84)])
 def test_few_kills_lose_no_message(clusters, tmp_path, exactly_once, seed):
     mirror_under_kills(clusters, tmp_path, 10_000, kills=4, seed=seed, exactly_once=exactly_once)

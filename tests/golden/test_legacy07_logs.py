@@ -56,7 +56,7 @@ def test_cleanly_stopped_directory_gives_genuine_reads(tmp_path):
 
 def test_logs_of_recorded_frames_give_genuine_reads(tmp_path):
     directory = unpack(tmp_path, f"{MORE}/wire")
-    # A partition was read more than once: its file is only made shorter.
+    # The longest reading of a partition comes first, since a file can only be cut.
     for reading in sorted(WIRE, key=lambda each: each.latest, reverse=True):
         path = directory / f"{reading.topic}-{reading.partition}" / f"{0:020d}.kafka"
         with path.open("r+b") as file:

@@ -53,7 +53,7 @@ class PlainMember:
 
     def start(self, owned: Owned) -> None:
         self.log.append("start")
-        self.owned = dict(owned)  # last, for tests wait for it
+        self.owned = dict(owned)  # last, since tests wait for it
 
 
 class Consumer:

@@ -148,7 +148,7 @@ def main():
     for job in json.load(sys.stdin):
         try:
             results.append({"read": libraries.get(sys.argv[1], kafka_python)(job)})
-        except Exception as error:  # noqa: BLE001 - told to who started it
+        except Exception as error:  # noqa: BLE001 - the test reads it
             results.append({"error": f"{type(error).__name__}: {error}"})
     print(json.dumps(results))
 

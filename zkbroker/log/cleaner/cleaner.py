@@ -77,7 +77,7 @@ class LogCleaner:
         self._settings = _pass_settings(config)
         self._lock = runtime.lock()
         self._busy: set[TopicPartition] = set()
-        # A deleted log leaves by itself.
+        # Weak keys: a deleted log does not stay in memory.
         self._uncleanable: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         self._stopping = runtime.event()
         self._tasks: dict[int, Task] = {}
