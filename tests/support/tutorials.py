@@ -28,7 +28,10 @@ _PART = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
-_LOOKS = re.compile(r"python \S*znodes\.py|zkbroker (?:topics|groups) describe|tail ")
+# With acks=1, `offsets get` shows messages only once the followers have them.
+_LOOKS = re.compile(
+    r"python \S*znodes\.py|zkbroker (?:(?:topics|groups) describe|offsets get)|tail "
+)
 _ISR = re.compile(r'(Isr: |"isr":\[)([\d, ]+)')
 _VARYING = re.compile(
     # Every 10 seconds of a slow load.
