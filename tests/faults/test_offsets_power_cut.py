@@ -87,7 +87,9 @@ class Run:
             if with_group:
                 state.pop((group,), None)
             self.states.append(state)
-            store.remove(group, gone, self.clock(), metadata=with_group)
+            last = store.remove(group, gone, self.clock(), metadata=with_group)
+            if last is not None:
+                store.wait_durable(last)
         elif action < 0.85:
             member = GroupMemberValue("m", None, "c", "/h", 1, 2, b"s", self.chosen.randbytes(5))
             value = GroupValue("consumer", len(self.states), "range", "m", 1, [member])

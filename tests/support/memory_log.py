@@ -1,5 +1,6 @@
 """A log in memory, with power cuts, for tests of the offsets store."""
 
+import threading
 from dataclasses import dataclass
 
 from zkbroker.errors import StorageError
@@ -16,6 +17,7 @@ class MemoryLog:
     """Segments of entries. `cut()` is a power cut: unflushed entries are lost."""
 
     def __init__(self):
+        self.lock = threading.RLock()
         self.segments = [[]]  # of (base_offset, last_offset, bytes)
         self.log_start_offset = 0
         self.log_end_offset = 0
@@ -29,12 +31,13 @@ class MemoryLog:
         if self.fail_with is not None:
             raise self.fail_with
         assert isinstance(data, bytearray)
-        set_offsets(data, 0, self.log_end_offset)  # one magic-2 batch
-        for info in iter_entries(data):
-            entry = bytes(data[info.position : info.position + info.size])
-            self.segments[-1].append((info.base_offset, info.last_offset, entry))
-            self.log_end_offset = info.last_offset + 1
-        return Appended(self.log_end_offset - 1)
+        with self.lock:
+            set_offsets(data, 0, self.log_end_offset)  # one magic-2 batch
+            for info in iter_entries(data):
+                entry = bytes(data[info.position : info.position + info.size])
+                self.segments[-1].append((info.base_offset, info.last_offset, entry))
+                self.log_end_offset = info.last_offset + 1
+            return Appended(self.log_end_offset - 1)
 
     def wait_durable(self, last_offset, timeout_s=None, park=unparked):
         if self.fail_with is not None:

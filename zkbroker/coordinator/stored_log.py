@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from zkbroker.errors import ErrorCode, ProtocolError, StorageError, ZkbrokerError
 from zkbroker.protocol.java_hash import string_hash
 from zkbroker.records import RecordLists, decode_lists
-from zkbroker.runtime import Park, unparked
+from zkbroker.runtime import Lock, Park, unparked
 
 
 class AppendInfo(Protocol):
@@ -22,6 +22,10 @@ class AppendInfo(Protocol):
 
 class PartitionLog(Protocol):
     """A partition that is led here, as a coordinator uses it (`zkbroker.replica.stored_log`)."""
+
+    @property
+    def lock(self) -> Lock:
+        """Held during an append; whoever holds it sees the state that his own append changes."""
 
     @property
     def log_start_offset(self) -> int: ...

@@ -10,7 +10,7 @@ from zkbroker.log.results import AppendResult
 from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
-from zkbroker.runtime import Park, Runtime, unparked
+from zkbroker.runtime import Lock, Park, Runtime, unparked
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,10 @@ class StoredLog:
 
     leadership: Leadership
     runtime: Runtime
+
+    @property
+    def lock(self) -> Lock:
+        return self.leadership.replica.lock
 
     @property
     def log_start_offset(self) -> int:

@@ -231,6 +231,9 @@ class GroupCoordinator:
             partition.store.commit(group_id, offsets, self._now_ms(), park)
         except (ProtocolError, StorageError) as failure:
             return self._partitions.storage_error("commit", group_id, failure)
+        finally:
+            # The group may have been removed just before the append.
+            self._partitions.create_of_offsets(partition, group_id)
         return ErrorCode.NONE
 
     def commit_transactional(
@@ -273,6 +276,8 @@ class GroupCoordinator:
             )
         except (ProtocolError, StorageError) as failure:
             return self._partitions.storage_error("commit", group_id, failure)
+        finally:
+            self._partitions.create_of_offsets(partition, group_id)
         return ErrorCode.NONE
 
     def end_transaction(
@@ -341,12 +346,14 @@ class GroupCoordinator:
         partition, error = self._partitions.find(group_id)
         if partition is None:
             return error
-        group = partition.groups.get(group_id)
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        if group.state is not GroupState.EMPTY or partition.store.has_pending(group_id):
-            return ErrorCode.NON_EMPTY_GROUP
-        return self._partitions.remove_group(partition, group, park)
+        with partition.store.lock:
+            group = partition.groups.get(group_id)
+            if group is None:
+                return ErrorCode.GROUP_ID_NOT_FOUND
+            if group.state is not GroupState.EMPTY or partition.store.has_pending(group_id):
+                return ErrorCode.NON_EMPTY_GROUP
+            removed = self._partitions.remove_group(partition, group)
+        return self._partitions.wait_removed(partition, group_id, removed, park)
 
     # --- time -------------------------------------------------------------------------------
 

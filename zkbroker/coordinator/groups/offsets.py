@@ -37,7 +37,7 @@ from zkbroker.records import (
     read_marker,
 )
 from zkbroker.records.record import Unsent
-from zkbroker.runtime import Park, unparked
+from zkbroker.runtime import Lock, Park, unparked
 from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
@@ -78,6 +78,11 @@ class OffsetsStore:
         self._groups: dict[str, GroupValue] = {}
         self._pending: dict[int, dict[OffsetKey, _Pending]] = {}
         """Producer id → offsets of its open transaction; later commits of a key replace them."""
+
+    @property
+    def lock(self) -> Lock:
+        """While it is held, no other task changes the offsets or the groups."""
+        return self._log.lock
 
     # --- reading ----------------------------------------------------------------------------
 
@@ -264,18 +269,19 @@ class OffsetsStore:
         now_ms: int,
         *,
         metadata: bool = False,
-        park: Park = unparked,
-    ) -> None:
+    ) -> int | None:
         """Forget offsets of a group and, with `metadata`, the group itself.
 
+        Returns:
+            the offset to pass to `wait_durable`; None if there was nothing to remove.
+
         Raises:
-            StorageError, ProtocolError: nothing was removed, or the disk failed.
+            StorageError, ProtocolError: nothing was removed.
         """
         changes: list[Change] = [(OffsetKey(group_id, *each), None) for each in partitions]
         if metadata and group_id in self._groups:
             changes.append((GroupKey(group_id), None))
-        if changes:
-            self.wait_durable(self._append(changes, now_ms), park)
+        return self._append(changes, now_ms) if changes else None
 
     # --- records and cache ------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ memory is counted and its deadline is in the heap.
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from zkbroker.coordinator.groups.deadlines import DeadlineHeap
 from zkbroker.coordinator.groups.group import Group, GroupState, Stored
@@ -38,6 +39,9 @@ _PASSING = frozenset(
     }
 )
 """Expected errors of a change of leader: members ask again."""
+
+Removed: TypeAlias = tuple[ErrorCode, int | None]
+"""Why nothing was removed, and up to which offset to wait until the removal is durable."""
 
 logger = logging.getLogger(__name__)
 
@@ -181,29 +185,44 @@ class GroupPartitions:
         keys: Iterable[PartitionKey],
         *,
         metadata: bool = False,
-        park: Park = unparked,
-    ) -> ErrorCode:
+    ) -> Removed:
         """Forget offsets of a group and, with `metadata`, the stored group itself."""
         try:
-            partition.store.remove(group_id, keys, self._now_ms(), metadata=metadata, park=park)
+            last = partition.store.remove(group_id, keys, self._now_ms(), metadata=metadata)
         except (ProtocolError, StorageError) as failure:
-            return self.storage_error("remove", group_id, failure)
-        return ErrorCode.NONE
+            return self.storage_error("remove", group_id, failure), None
+        return ErrorCode.NONE, last
 
-    def remove_group(
-        self, partition: GroupPartition, group: Group, park: Park = unparked
-    ) -> ErrorCode:
+    def remove_group(self, partition: GroupPartition, group: Group) -> Removed:
         """Remove a group with all of its offsets; if that could not be stored, the group stays."""
         group_id, store = group.group_id, partition.store
         self._close(group, ErrorCode.UNKNOWN_MEMBER_ID)
         partition.groups.pop(group_id, None)
-        error = self.remove_offsets(
-            partition, group_id, list(store.offsets(group_id)), metadata=True, park=park
+        removed = self.remove_offsets(
+            partition, group_id, list(store.offsets(group_id)), metadata=True
         )
-        stays = group_id in store.group_ids() and group_id not in partition.groups
-        if error is not ErrorCode.NONE and stays and self.hosted.holds(partition):
-            self.create(partition, group_id)
+        if removed[0] is not ErrorCode.NONE:
+            self.create_of_offsets(partition, group_id)
+        return removed
+
+    def wait_removed(
+        self, partition: GroupPartition, group_id: str, removed: Removed, park: Park = unparked
+    ) -> ErrorCode:
+        """Wait until a removal is durable, and return its error."""
+        error, last = removed
+        if last is not None:
+            try:
+                partition.store.wait_durable(last, park)
+            except (ProtocolError, StorageError) as failure:
+                return self.storage_error("remove", group_id, failure)
         return error
+
+    def create_of_offsets(self, partition: GroupPartition, group_id: str) -> None:
+        """Create the group that stored offsets or metadata belong to, unless it exists."""
+        if group_id in partition.groups or not self.hosted.holds(partition):
+            return
+        if group_id in partition.store.group_ids() | partition.store.pending_group_ids():
+            self.create(partition, group_id)
 
     def _read(self, partition: GroupPartition) -> int:
         return partition.store.load(lambda: self._runtime.sleep(0))

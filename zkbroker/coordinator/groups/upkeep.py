@@ -8,7 +8,13 @@ committed with an expiry time, at that time if the group is empty, else once it 
 import logging
 
 from zkbroker.coordinator.groups.group import Group, GroupState
-from zkbroker.coordinator.groups.partitions import CoordinatorSettings, GroupPartitions
+from zkbroker.coordinator.groups.partitions import (
+    CoordinatorSettings,
+    GroupPartition,
+    GroupPartitions,
+    Removed,
+)
+from zkbroker.errors import ErrorCode
 from zkbroker.protocol.offsets_topic import OffsetValue
 from zkbroker.runtime import Runtime
 
@@ -33,19 +39,24 @@ class Upkeep:
         now_ms, count = self._now_ms(), 0
         for partition in self._partitions.hosted.loaded():
             for group in list(partition.groups.values()):
-                pending = partition.store.has_pending(group.group_id)
-                if group.state is not GroupState.EMPTY or pending:
-                    continue
-                offsets = partition.store.offsets(group.group_id)
-                gone = [
-                    key for key, value in offsets.items() if self._expired(group, value, now_ms)
-                ]
-                count += len(gone)
-                if len(gone) == len(offsets):
-                    self._partitions.remove_group(partition, group)
-                elif gone:
-                    self._partitions.remove_offsets(partition, group.group_id, gone)
+                count += self._expire(partition, group, now_ms)
         return count
+
+    def _expire(self, partition: GroupPartition, group: Group, now_ms: int) -> int:
+        group_id, store = group.group_id, partition.store
+        removed: Removed = ErrorCode.NONE, None
+        # A commit under way is stored first: it may be of the offsets that have expired.
+        with store.lock:
+            if group.state is not GroupState.EMPTY or store.has_pending(group_id):
+                return 0
+            offsets = store.offsets(group_id)
+            gone = [key for key, value in offsets.items() if self._expired(group, value, now_ms)]
+            if len(gone) == len(offsets):
+                removed = self._partitions.remove_group(partition, group)
+            elif gone:
+                removed = self._partitions.remove_offsets(partition, group_id, gone)
+        self._partitions.wait_removed(partition, group_id, removed)
+        return len(gone)
 
     def forget_topic(self, topic: str) -> None:
         """Forget every offset of a topic that was deleted.
@@ -55,7 +66,8 @@ class Upkeep:
         """
         for partition in self._partitions.hosted.loaded():
             for group_id, gone in partition.store.keys_of_topic(topic).items():
-                self._partitions.remove_offsets(partition, group_id, gone)
+                removed = self._partitions.remove_offsets(partition, group_id, gone)
+                self._partitions.wait_removed(partition, group_id, removed)
 
     def _expired(self, group: Group, value: OffsetValue, now_ms: int) -> bool:
         if value.expire_timestamp_ms >= 0:

@@ -281,5 +281,5 @@ def test_wait_for_durability_is_bounded():
     with pytest.raises(RequestTimedOut):
         store.commit("g", {("t", 0): value(1)}, 1)
     with pytest.raises(RequestTimedOut):
-        store.remove("g", [("t", 0)], 1)
+        store.wait_durable(store.remove("g", [("t", 0)], 1))
     assert log.asked == (0.25, 0.25)

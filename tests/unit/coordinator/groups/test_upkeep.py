@@ -1,6 +1,7 @@
 """Upkeep of the coordinator: expiry of offsets, and deleted topics."""
 
 import logging
+import threading
 
 import pytest
 
@@ -91,6 +92,25 @@ class TestExpiry:
         assert setup.coordinator.upkeep.expire_offsets() == 0
         setup.wall += 1
         assert setup.coordinator.upkeep.expire_offsets() == 1
+
+    def test_commit_during_expiry_is_kept(self):
+        setup = CoordinatorSetup().host()
+        setup.commit()
+        setup.wall += DAY_MS
+        log = setup.logs[key_partition("g", 4)]
+        commit = threading.Thread(target=setup.commit, kwargs={"offset": 6})
+
+        def commit_first(what):
+            log.on_step = lambda what: None
+            commit.start()
+            commit.join(0.2)
+
+        log.on_step = commit_first
+        assert setup.coordinator.upkeep.expire_offsets() == 1
+        commit.join()
+        for each in (setup, CoordinatorSetup(setup.logs).host()):
+            assert each.offset() == 6
+            assert each.coordinator.describe("g").state == "Empty"
 
     def test_failed_expiry_is_retried_at_next_check(self):
         setup = CoordinatorSetup().host()
