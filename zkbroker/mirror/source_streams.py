@@ -68,9 +68,10 @@ def lag_of(worker: Worker) -> Mapping[PartitionKey, int]:
         return {}  # it has ended
 
 
-def _positions(worker: Worker) -> Mapping[PartitionKey, int]:
+def _processed(worker: Worker) -> Mapping[PartitionKey, int]:
+    # Not the positions: they pass a chunk before the worker has it in flight, and is not idle.
     try:
-        return worker.source.positions()
+        return worker.source.processed()
     except ZkbrokerError:
         return {}  # it has ended, or begins again
 
@@ -112,7 +113,7 @@ class CatchUp:
         for side, ends, begun in zip(self._sides, self._ends, self._from, strict=True):
             reached = dict(begun)
             for worker in side.workers:
-                for key, position in _positions(worker).items():
+                for key, position in _processed(worker).items():
                     reached[key] = max(position, reached.get(key, 0))
             behind = self._behind(side, ends, reached)
             if not behind and not all(worker.idle for worker in side.workers):
@@ -124,7 +125,7 @@ class CatchUp:
     def _behind(
         side: SourceStreams, ends: Mapping[PartitionKey, int], reached: dict[PartitionKey, int]
     ) -> int:
-        held = {key for worker in side.workers for key in _positions(worker)}
+        held = {key for worker in side.workers for key in _processed(worker)}
         if any(end > reached.get(key, 0) for key, end in ends.items() if key not in held):
             # Other mirrors of the group may have copied the rest: read their commits.
             for key, offset in side.source.committed().items():

@@ -49,6 +49,9 @@ class Source(Protocol):
     def positions(self) -> dict[PartitionKey, int]:
         """Return the next offset of each assigned partition."""
 
+    def processed(self) -> dict[PartitionKey, int]:
+        """Return the offset after the chunks of earlier polls, where there were any."""
+
     def lag(self) -> dict[PartitionKey, int]:
         """Return the lag of each partition, as of its last fetch."""
 
@@ -94,6 +97,7 @@ class CoordinatorSource:
         self.wake = consumer.wakeup
         self.commit = consumer.commit
         self.positions = consumer.positions
+        self.processed = consumer.processed
         self.lag = consumer.lag
         self.close = consumer.close
 
@@ -146,6 +150,7 @@ class ZooKeeperGroupSource:
         self.wake = self._room.set
         self.commit = connector.commit_offsets
         self.positions = connector.positions
+        self.processed = connector.processed
         self.lag = connector.lag
         self.close = connector.shutdown
 

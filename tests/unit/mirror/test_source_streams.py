@@ -14,7 +14,8 @@ class Stream:
 
     def __init__(self, **positions):
         self.at = {("t", int(name[1:])): offset for name, offset in positions.items()}
-        self.source = SimpleNamespace(positions=lambda: self.at)
+        self.taken = dict(self.at)
+        self.source = SimpleNamespace(processed=lambda: self.at, positions=lambda: self.taken)
 
 
 @pytest.fixture
@@ -60,6 +61,13 @@ def test_messages_in_flight_are_not_caught_up(caught_up):
     stream = Stream(p0=100, p1=50)
     stream.idle = False
     assert make_ends(stream).left() == 1
+
+
+def test_chunk_between_poll_and_send_is_not_caught_up(caught_up):
+    make_ends, _ = caught_up
+    stream = Stream(p0=90, p1=50)
+    stream.taken[("t", 0)] = 100
+    assert make_ends(stream).left() == 10
 
 
 def test_commits_of_other_mirrors_count_as_arrived(caught_up):

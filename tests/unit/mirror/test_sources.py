@@ -33,7 +33,7 @@ class Group:
     """The consumer of a coordinator's group."""
 
     error = None
-    poll_chunks = wakeup = commit = positions = lag = None
+    poll_chunks = wakeup = commit = positions = processed = lag = None
 
     def __init__(self, config, *, runtime):
         self.config = config
@@ -53,7 +53,7 @@ class Connector:
     """The consumer of a group in ZooKeeper."""
 
     error = None
-    commit_offsets = positions = lag = None
+    commit_offsets = positions = processed = lag = None
 
     def __init__(self, config):
         self.config = config

@@ -113,6 +113,7 @@ class GroupConsumer:
         self.group_id = config.group_id
         self.client_id = config.client_id
         self.positions = self._held.positions
+        self.processed = self._held.processed
         self.lag = self._held.lag
         self.offsets_for_times = queries.at_times
         self.beginning_offsets = queries.beginnings

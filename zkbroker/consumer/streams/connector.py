@@ -175,6 +175,10 @@ class ConsumerConnector:
         """Return the offset of the next message of each owned partition, where it is known."""
         return self._member().positions(in_hand=True)
 
+    def processed(self) -> dict[PartitionKey, int]:
+        """Return the offset after the processed messages of each partition, where there is one."""
+        return self._member().positions(in_hand=False)
+
     def lag(self) -> dict[PartitionKey, int]:
         """Return how many offsets each owned partition is behind, as of its last fetch."""
         return lag(self._member().owned())
