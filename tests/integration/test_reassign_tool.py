@@ -195,6 +195,18 @@ def test_broker_is_drained(run, zk, tmp_path):
         run("drain", 9)
 
 
+def test_broker_is_not_drained_without_its_plan_on_disk(run, zk, tmp_path):
+    create_topic(zk, "t", {0: [0, 1]})
+    with pytest.raises(FileNotFoundError, match="gone"):
+        run("drain", 1, "--plan", tmp_path / "gone" / "plan.json")
+    assert zk.exists(REASSIGN) is None
+    run("drain", 1)
+    (tmp_path / "drain-1.json.rollback").unlink()
+    with pytest.raises(ClientError, match="under way"):
+        run("drain", 0, "--plan", tmp_path / "plan.json")
+    assert {path.name for path in tmp_path.iterdir()} == {"drain-1.json"}
+
+
 def test_election_writes_its_znode(run, zk):
     create_topic(zk, "t", {0: [0], 1: [1]})
     with pytest.raises(ConfigError, match="no partition t-7"):

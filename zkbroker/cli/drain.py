@@ -7,7 +7,7 @@ import click
 from zkbroker.cli.connection import open_session, zookeeper_option
 from zkbroker.cli.output import say
 from zkbroker.cli.reassign import rack_option, racks_counted, start, throttle_option
-from zkbroker.errors import ClientError
+from zkbroker.errors import ClientError, ConfigError
 
 
 @click.command(
@@ -74,8 +74,14 @@ def command(
         if dry_run:
             say(encode_target(target).decode())
             return
-        start(
-            session, target, throttle, file.with_name(f"{file.name}.rollback"), genuine_text=False
-        )
-    file.write_bytes(encode_target(target) + b"\n")
+        # Written before the reassignment starts, and in place only once it is accepted.
+        written = file.with_name(f"{file.name}.new")
+        written.write_bytes(encode_target(target) + b"\n")
+        rollback = file.with_name(f"{file.name}.rollback")
+        try:
+            start(session, target, throttle, rollback, genuine_text=False)
+        except (ClientError, ConfigError):
+            written.unlink()
+            raise
+        written.replace(file)
     say(f"zkbroker reassign verify {file} says when broker {broker} is empty")
