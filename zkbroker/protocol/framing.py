@@ -29,6 +29,7 @@ _CORRELATION_ID = struct.Struct(">i")
 # ControlledShutdown, whose version 0 has no client id; a plain number, since every request is
 # compared with it.
 _SHORT_HEADED = int(ApiKey.CONTROLLED_SHUTDOWN)
+_MAX_STRING = 0x7FFF
 _REQUEST_HEADER = struct.Struct(">hhih")
 _SHORT_HEADER = struct.Struct(">hhi")
 _CLASSES: dict[int, tuple[type[Any], type[Any]]] = {int(key): MESSAGES[key] for key in MESSAGES}
@@ -127,6 +128,8 @@ def encode_request(header: RequestHeader, request: Any) -> list[Piece]:
         return _framed(short, body)
     client_id = None if header.client_id is None else header.client_id.encode()
     length = -1 if client_id is None else len(client_id)
+    if length > _MAX_STRING:
+        raise ValueError(f"the client id has {length} bytes: at most {_MAX_STRING} fit")
     fixed = _REQUEST_HEADER.pack(header.api_key, header.api_version, header.correlation_id, length)
     return _framed(fixed + (client_id or b""), body)
 

@@ -47,6 +47,11 @@ def test_client_id_may_be_null():
     assert decode_request(frame[4:])[0].client_id is None
 
 
+def test_too_long_client_id_is_refused():
+    with pytest.raises(ValueError, match="client id has 32768 bytes: at most 32767"):
+        encode_request(RequestHeader(18, 0, 1, "c" * 0x8000), ApiVersionsRequest())
+
+
 @pytest.mark.parametrize(
     ("api_key", "version"), [(0, 8), (0, -1), (4, 3), (99, 0), (-1, 0), (17, 2)]
 )
