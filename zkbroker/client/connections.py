@@ -56,6 +56,8 @@ class Connections:
         limit_s = self._attempt_timeout_s
         if timeout_s is not None:
             limit_s = min(limit_s, timeout_s)
+        # Shared by the waits for all attempts of others, and by its own.
+        deadline_ms = self._runtime.clock_ms() + limit_s * 1000
         while True:
             with self._lock:
                 if self._closed:
@@ -66,12 +68,13 @@ class Connections:
                 running = self._attempts.get(key)
                 if running is None:
                     mine = self._attempts[key] = self._runtime.event()
+            left_s = max(0.0, (deadline_ms - self._runtime.clock_ms()) / 1000)
             if running is not None:
-                if not running.wait(limit_s):
+                if not running.wait(left_s):
                     raise BrokerUnavailable(f"{_name(address)} is not reached yet")
                 continue
             try:
-                return self._connect(key, address, limit_s)
+                return self._connect(key, address, left_s)
             finally:
                 with self._lock:
                     self._attempts.pop(key, None)

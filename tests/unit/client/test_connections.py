@@ -1,7 +1,14 @@
 """Connections of a cluster: shared, replaced and closed."""
 
+import threading
+
+import pytest
+
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, static_cluster
+from zkbroker.client.connections import Connections
+from zkbroker.client.view import BrokerAddress, BrokerUnavailable
+from zkbroker.errors import NetworkError
 from zkbroker.runtime import get_runtime
 
 
@@ -38,3 +45,36 @@ def test_broker_with_new_address_is_reached_after_refresh():
         new = cluster.connection(1)
         assert new.port == fake.brokers[1].port != old.port
         assert old.closed
+
+
+def test_waits_for_failed_attempts_of_others_share_one_limit():
+    class Waits:
+        """A runtime whose waits end after 0.7 s, and one of its events."""
+
+        lock = threading.RLock
+        now_ms, limits_s = 0, ()
+
+        def event(self):
+            return self
+
+        def clock_ms(self):
+            return self.now_ms
+
+        def wait(self, limit_s):
+            self.limits_s += (limit_s,)
+            self.now_ms += min(limit_s, 0.7) * 1000
+            return limit_s > 0.7
+
+        def set(self):
+            pass
+
+    def dial(host, port, limit_s):
+        with pytest.raises(BrokerUnavailable, match="not reached yet"):
+            connections.get(address, "")  # another caller, while this attempt fails
+        raise NetworkError("refused")
+
+    waits, address = Waits(), BrokerAddress(0, "h", 1)
+    connections = Connections(waits, dial, attempt_timeout_s=1.0)
+    with pytest.raises(BrokerUnavailable, match="refused"):
+        connections.get(address, "")
+    assert waits.limits_s == pytest.approx((1.0, 0.3))
