@@ -144,14 +144,19 @@ class ConsumedPartition:
             last, self.progress = self.progress, _LOST
         return last
 
-    def seek(self, next_offset: int | None) -> bool:
-        """Continue at another offset; None applies the reset policy. False when revoked."""
+    def seek(self, next_offset: int | None, *, halted: bool = False) -> bool:
+        """Continue at another offset; None applies the reset policy. False when revoked.
+
+        Args:
+            next_offset: where.
+            halted: whether nothing is fetched from there until another `seek`.
+        """
         with self.lock:
             if self.revoked:
                 return False
             self.progress = ReadProgress(next_offset, self.step)
             self.fetch_offset = next_offset
-            self.halted = False
+            self.halted = halted
             return True
 
     def reset(self, progress: ReadProgress, next_offset: int) -> bool:

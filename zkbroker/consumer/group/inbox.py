@@ -195,7 +195,10 @@ class Inbox:
             if messages or not first:
                 return self._found(chunk, messages, opened.taken), False
             self._finish(chunk)
-            chunk.partition.halted = True
+            # Chunks that were fetched after this one become stale: returning them would skip what
+            # could not be decoded.
+            bad = chunk.offset if opened.taken is None else opened.taken + 1
+            chunk.partition.seek(bad, halted=True)
             raise opened.error
         self._finish(chunk)
         return self._found(chunk, messages, chunk.next_offset - 1), True

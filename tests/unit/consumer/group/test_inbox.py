@@ -112,6 +112,26 @@ def test_corrupt_entry_raises_after_valid_messages_of_chunk():
     assert setup.inbox.queued == 0
 
 
+def test_nothing_after_corrupt_entry_is_returned_until_a_seek():
+    setup = InboxSetup()
+    one, two = setup.partition(1), setup.partition(2)
+    good = encode_message_set([(b"k", b"v", 1, ())])
+    bad = bytearray(encode_message_set([(b"k", b"v", 1, ())], base_offset=1))
+    bad[-1] ^= 1
+    one.add(Chunk(one, one.progress, 0, 2, good + bytes(bad)))
+    setup.fetched(one, [b"later"])  # was fetched before anybody noticed
+    setup.fetched(two, [b"other"])
+    assert setup.take() == [(1, [0], 0)]
+    with pytest.raises(CorruptMessage):
+        setup.take()
+    assert setup.take() == [(2, [0], 0)]
+    assert (one.position(in_hand=True), one.fetch_offset, one.halted) == (1, 1, True)
+    assert one.chunks_put == one.chunks_taken == 2
+    one.seek(2)
+    setup.fetched(one, [b"later"])
+    assert setup.take() == [(1, [2], 2)]
+
+
 def test_decoder_error_skips_one_message():
     setup = InboxSetup(value_decoder=string_decoder(), key_decoder=string_decoder())
     one = setup.partition()
