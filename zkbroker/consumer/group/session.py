@@ -130,6 +130,8 @@ class GroupSession:
 
     def give_up_all(self) -> None:
         """Give up all partitions, after a last commit where commits are automatic."""
+        # A share whose offsets could not be fetched is not taken up again under another membership.
+        self._pending = None
         self._held.mark_processed()
         if self.share is not None:
             self._release(lost=self.membership is not None and self.membership.lost)

@@ -199,6 +199,23 @@ def test_failed_final_commit_still_releases_partitions(
     assert "offsets not committed group=g error=no coordinator" in caplog.text
 
 
+def test_share_without_offsets_ends_with_its_membership(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = SessionSetup(monkeypatch, enable_auto_commit=False)
+
+    def refuse(keys: Any) -> Any:
+        raise ProtocolError("the coordinator loads")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(setup.offsets, "fetch", refuse)
+        with pytest.raises(ProtocolError):
+            setup.hold(T0)
+    setup.session.give_up_all()  # as `unsubscribe` does
+    setup.session.membership = Member()  # type: ignore[assignment]
+    setup.session.serve()
+    assert (setup.session.share, setup.held.partitions) == (None, {})
+    assert setup.listener.calls == []
+
+
 def test_unchanged_positions_are_committed_automatically_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
