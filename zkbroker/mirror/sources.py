@@ -123,7 +123,7 @@ class _Releases(RebalanceListener):
 class ZooKeeperGroupSource:
     """A member of a group in ZooKeeper; arguments as of `CoordinatorSource`.
 
-    The rebalancer's task calls `on_release`.
+    The rebalancer's task calls `on_release`, and `on_lost` before the next assignment begins.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ZooKeeperGroupSource:
     ) -> None:
         self._room = runtime.event()
         connector = Consumer.create(source.connector(number), runtime=runtime)
-        connector.add_rebalance_listener(_BeforeRelease(on_release))
+        connector.add_rebalance_listener(_Ownership(on_release, on_lost))
         if listener is not None:
             connector.add_rebalance_listener(listener)
         try:
@@ -163,15 +163,25 @@ class ZooKeeperGroupSource:
         return () if chunk is None else (chunk,)
 
 
-class _BeforeRelease:
-    def __init__(self, on_release: OnRelease) -> None:
+class _Ownership:
+    def __init__(self, on_release: OnRelease, on_lost: OnRelease) -> None:
         self._on_release = on_release
+        self._on_lost = on_lost
+        self._owned: list[PartitionKey] = []
 
     def before_releasing_partitions(self, owned: Owned) -> None:
+        self._owned = []
         self._on_release(list(owned))
 
     def before_starting_fetchers(self, consumer_id: str, owned: Owned) -> None:
-        """Nothing to do: assigned partitions begin a new reading."""
+        """Report the partitions that went with a ZooKeeper session, which releases nothing.
+
+        A partition may come back after another member has committed it: its earlier position must
+        not be committed then.
+        """
+        lost, self._owned = self._owned, list(owned)
+        if lost:
+            self._on_lost(lost)
 
 
 def topic_filter(config: MirrorConfig) -> TopicFilter:

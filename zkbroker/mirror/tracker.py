@@ -115,7 +115,10 @@ class Tracker:
         with self.lock:
             found = self._partitions.get(key)
             if found is None or found.progress is not chunk.progress:
-                found = self._partitions[key] = _Partition(chunk.progress)
+                found = _Partition(chunk.progress)
+                # The partition may have been given away while its topic was looked up.
+                if chunk.partition.progress is chunk.progress:
+                    self._partitions[key] = found
             ticket = Ticket(self, found, chunk.next_offset, size, not found.taken)
             # After a reset the first chunk only moves the position.
             found.taken = found.taken or size > 0

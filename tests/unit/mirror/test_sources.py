@@ -128,6 +128,18 @@ def test_zookeeper_source_calls_mirror_before_user_listener():
     assert not Connector.last.config.auto_commit_enable
 
 
+def test_partitions_that_went_with_the_session_are_lost_before_the_next_start():
+    recorder = RecordingListener()
+    member(ZooKeeperGroupSource, recorder)
+    (listener,) = Connector.last.listeners
+    listener.before_starting_fetchers("me", dict.fromkeys(KEYS))
+    # the session is lost: nothing is released
+    listener.before_starting_fetchers("me", dict.fromkeys(KEYS[:1]))
+    listener.before_releasing_partitions(dict.fromkeys(KEYS[:1]))
+    listener.before_starting_fetchers("me", dict.fromkeys(KEYS))
+    assert recorder.calls == [("lost", KEYS), ("release", KEYS[:1])]
+
+
 def test_poll_without_room_takes_no_chunk():
     source = member(ZooKeeperGroupSource, RecordingListener())
     source.wake()

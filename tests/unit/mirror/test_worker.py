@@ -297,6 +297,21 @@ def test_released_partitions_are_committed_and_lost_ones_are_not():
     assert worker.join(60)
 
 
+def test_chunk_sent_after_its_partition_was_given_away_is_not_committed(monkeypatch):
+    setup, source = StreamSetup(), partition()
+
+    def find(topic, number):
+        # another task gives the partition away while the topic is looked up
+        source.revoke()
+        setup.release([KEY])
+        return Route("to-" + topic, range(2), identity=True)
+
+    monkeypatch.setattr(setup.routes, "find", find)
+    setup.go(batch(source))
+    assert len(setup.target.sent) == 1
+    assert (setup.source.committed, setup.syncs) == ({}, [])
+
+
 def test_skipped_topics_are_committed_without_sending():
     setup = StreamSetup()
     setup.routes.skipped = {"t"}
