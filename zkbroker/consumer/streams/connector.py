@@ -64,6 +64,8 @@ class ConsumerConnector:
         self._runtime = get_runtime(runtime)
         self.consumer_id = new_consumer_id(config.group_id, config.consumer_id or None)
         self._membership: Membership | None = None
+        # While `shutdown` gives the partitions away, rebalance listeners may still commit.
+        self._leaving: Membership | None = None
         self._rebalancer: Rebalancer | None = None
         self._fetchers: Fetchers | None = None
         self._keeper: OffsetKeeper | None = None
@@ -220,7 +222,7 @@ class ConsumerConnector:
             NotOwned: other members own some of the partitions; the others were committed.
             RegistryError, ProtocolError, ClientError: the storage refused or did not answer.
         """
-        member = self._member()
+        member = self._leaving or self._member()
         assert self._keeper is not None
         if offsets is None:
             wanted, foreign = member.positions(in_hand=True), set[PartitionKey]()
@@ -279,6 +281,8 @@ class ConsumerConnector:
         """
         with self._lock:
             first = not self._usable.ended
+            if first:
+                self._leaving = self._membership
             self._usable.end()
         if not first:
             self._shut_down.wait(timeout_s)
@@ -300,6 +304,7 @@ class ConsumerConnector:
             self._membership.close(in_hand=in_hand)
         if self._rebalancer is not None:
             self._rebalancer.close(left_s())
+        self._leaving = None
         done = self._keeper is None or self._keeper.close(left_s())
         done = (self._fetchers is None or self._fetchers.close(left_s())) and done
         self._generation.close(left_s())
@@ -309,6 +314,7 @@ class ConsumerConnector:
     def abandon_after_fork(self) -> None:
         """Wait for nothing that stayed with the parent; called in the child of a fork."""
         self._lock = self._runtime.lock()
+        self._leaving = None
         self._shut_down.set()
 
     def __enter__(self) -> "ConsumerConnector":

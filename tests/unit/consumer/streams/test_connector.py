@@ -16,7 +16,7 @@ from zkbroker.consumer import (
 )
 from zkbroker.consumer.streams import connector as module
 from zkbroker.errors import ClientError, ConfigError, InvalidTopic
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets, groups, topics
 
 
 class Session(InstantSession):
@@ -97,6 +97,29 @@ def test_time_in_place_of_an_offset_is_refused(session: Any) -> None:
             consumer.seek("t", 0, EARLIEST_TIME)
         with pytest.raises(ClientError, match="no offset"):
             consumer.commit_offsets({("t", 0): LATEST_TIME})
+
+
+def test_listener_commits_partitions_that_shutdown_releases(session: Any) -> None:
+    topics.create_topic(session, "t", {0: [1]}, {})
+    found: list[Any] = []
+
+    class Commits:
+        def before_starting_fetchers(self, consumer_id: str, owned: Any) -> None:
+            pass
+
+        def before_releasing_partitions(self, owned: Any) -> None:
+            consumer.commit_offsets(dict.fromkeys(owned, 5))
+            found.append(group_offsets.read_offset(session, "g", "t", 0))
+
+    consumer = connector(**{"auto.commit.enable": "false"})
+    consumer.add_rebalance_listener(Commits())
+    consumer.create_message_streams({"t": 1})
+    assert consumer._rebalancer is not None
+    assert consumer._rebalancer.settled.wait(60)
+    consumer.shutdown()
+    assert found == [(5, 0)]
+    with pytest.raises(ConsumerClosed):
+        consumer.commit_offsets({("t", 0): 6})
 
 
 def test_shut_down_connector_refuses_use(session: Any) -> None:
