@@ -369,7 +369,8 @@ class ConsumerConnector:
 
     def _processed(self) -> Mapping[PartitionKey, int]:
         """Return the offsets of an automatic commit."""
-        if self._membership is None:
+        if self._membership is None or not self._session.lease_valid():
+            # Another member may own the partitions by now, and brokers would take the commit.
             return {}
         if self.config.commits_to_zookeeper and self._session.state is not SessionState.CONNECTED:
             # It would only wait, and a rebalance behind it.

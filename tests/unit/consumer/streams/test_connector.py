@@ -20,11 +20,13 @@ from zkbroker.registry import group_offsets, groups, topics
 
 
 class Session(InstantSession):
+    lease = True
+
     def start(self) -> "Session":
         return self
 
     def lease_valid(self) -> bool:
-        return True
+        return self.lease
 
 
 @pytest.fixture
@@ -120,6 +122,18 @@ def test_listener_commits_partitions_that_shutdown_releases(session: Any) -> Non
     assert found == [(5, 0)]
     with pytest.raises(ConsumerClosed):
         consumer.commit_offsets({("t", 0): 6})
+
+
+def test_nothing_is_committed_automatically_once_the_session_may_be_over(session: Any) -> None:
+    topics.create_topic(session, "t", {0: [1]}, {})
+    group_offsets.commit_offset(session, "g", "t", 0, 5)
+    with connector() as consumer:
+        consumer.create_message_streams({"t": 1})
+        assert consumer._rebalancer is not None
+        assert consumer._rebalancer.settled.wait(60)
+        assert consumer._processed() == {("t", 0): 5}
+        session.lease = False  # as after a pause, before the client notices
+        assert consumer._processed() == {}
 
 
 def test_shut_down_connector_refuses_use(session: Any) -> None:
