@@ -288,6 +288,16 @@ def test_commits_with_metadata_sync_and_async(setup):
     assert consumer.committed(both) == reports[0][0]
 
 
+def test_partition_given_up_by_assign_is_committed(setup):
+    topic = setup.topic(2)
+    both = [(topic, 0), (topic, 1)]
+    consumer = setup.consumer(auto_commit_interval_ms=600_000)
+    consumer.assign(both)
+    setup.until(count(20), consumer)
+    consumer.assign(both[1:])
+    assert consumer.committed(both) == {both[0]: Committed(10), both[1]: None}
+
+
 def test_manual_assignment_needs_no_group(setup):
     topic = setup.topic(2)
     consumer = setup.consumer(group_id="")

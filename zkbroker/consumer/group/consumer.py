@@ -151,14 +151,17 @@ class GroupConsumer:
     def assign(self, partitions: Iterable[PartitionKey]) -> None:
         """Consume these partitions without joining the group, in place of earlier ones.
 
+        Where commits are automatic, returned messages of partitions that are given up are
+        committed.
+
         Raises:
             ClientError: topics are subscribed.
         """
         self._usable.check()
         if self._session.membership is not None:
             raise ClientError("topics are subscribed: call unsubscribe first")
-        wanted = list(dict.fromkeys(partitions))
-        self._held.keep_only(wanted)
+        wanted = dict.fromkeys(partitions)
+        self._session.keep_only(wanted)
         fresh = [key for key in wanted if key not in self._held.partitions]
         committed = self._session.offsets.fetch(fresh) if self._config.group_id else {}
         self._fetchers.start(self._held.add(fresh, committed))

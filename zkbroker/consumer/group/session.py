@@ -12,7 +12,7 @@ Invariants:
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from zkbroker.client import Cluster
@@ -136,9 +136,17 @@ class GroupSession:
         if self.share is not None:
             self._release(lost=self.membership is not None and self.membership.lost)
         elif self._commits_automatically:
-            self._commit_processed()
+            self._commit_last(self._held.processed())
         self._held.discard()
         self.offsets.report()
+
+    def keep_only(self, keys: Collection[PartitionKey]) -> None:
+        """Give up the partitions assigned by hand but these, after a commit as in `give_up_all`."""
+        positions = self._held.positions() if self._commits_automatically else {}
+        given_up = {key: at for key, at in positions.items() if key not in keys}
+        if given_up:
+            self._commit_last(given_up)
+        self._held.keep_only(keys)
 
     # -- committing
 
@@ -174,10 +182,10 @@ class GroupSession:
             self._last_automatic = {}
             logger.info("offsets not committed yet group=%s error=%s", self._config.group_id, error)
 
-    def _commit_processed(self) -> None:
+    def _commit_last(self, offsets: Offsets) -> None:
         """Commit before giving up; after a failure the messages are consumed again."""
         try:
-            self.commit(self._held.processed(), self._config.session_timeout_ms / 1000)
+            self.commit(offsets, self._config.session_timeout_ms / 1000)
         except ZkbrokerError as error:
             logger.warning("offsets not committed group=%s error=%s", self._config.group_id, error)
 
@@ -242,7 +250,7 @@ class GroupSession:
             self.listener.on_partitions_lost(held)
         else:
             if self._config.enable_auto_commit:
-                self._commit_processed()
+                self._commit_last(self._held.processed())
             self.listener.on_partitions_revoked(held)
             self._held.discard()
         self.share = None

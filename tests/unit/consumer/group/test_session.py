@@ -28,6 +28,9 @@ class Held:
     def discard(self) -> None:
         self.partitions = {}
 
+    def keep_only(self, keys: Any) -> None:
+        self.partitions = {key: self.partitions[key] for key in self.partitions if key in keys}
+
     def mark_processed(self) -> None:
         pass
 
@@ -214,6 +217,18 @@ def test_share_without_offsets_ends_with_its_membership(monkeypatch: pytest.Monk
     setup.session.serve()
     assert (setup.session.share, setup.held.partitions) == (None, {})
     assert setup.listener.calls == []
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_partition_that_an_assignment_gives_up_is_committed(
+    monkeypatch: pytest.MonkeyPatch, automatic: bool
+) -> None:
+    setup = SessionSetup(monkeypatch, enable_auto_commit=automatic)
+    setup.session.membership = None
+    setup.held.add([T0, T1], {})
+    setup.session.keep_only([T1])
+    assert setup.held.partitions.keys() == {T1}
+    assert setup.offsets.commits == ([({T0: Committed(7)}, None)] if automatic else [])
 
 
 def test_unchanged_positions_are_committed_automatically_once(
