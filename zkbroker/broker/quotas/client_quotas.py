@@ -92,7 +92,7 @@ class ClientQuotas:
             kind: of the usage.
             amount: bytes, or milliseconds of a thread.
         """
-        found = limits.found.get(kind)
+        found = self._found(limits, kind)
         if found is None:
             return 0
         key, quota = found
@@ -102,7 +102,7 @@ class ClientQuotas:
 
     def throttle_ms(self, limits: ClientLimits, kind: QuotaKind) -> int:
         """Return for how many ms a client stays above its quota."""
-        found = limits.found.get(kind)
+        found = self._found(limits, kind)
         if found is None:
             return 0
         key, quota = found
@@ -111,11 +111,17 @@ class ClientQuotas:
 
     def allowance(self, limits: ClientLimits, kind: QuotaKind) -> float | None:
         """Return how much a client may do at once; None for any amount."""
-        found = limits.found.get(kind)
+        found = self._found(limits, kind)
         if found is None:
             return None
         key, quota = found
         return self._rate(kind, key, quota).allowance(quota, self._clock_ms())
+
+    def _found(self, limits: ClientLimits, kind: QuotaKind) -> tuple[Key, float] | None:
+        if limits.generation != self.generation:
+            # The quotas changed while the request was handled: the old ones count no more.
+            limits = self.limits(limits.user, limits.client)
+        return limits.found.get(kind)
 
     def _bounded(self, kind: QuotaKind, throttle_ms: int) -> int:
         # For request time at most one sample, as genuine brokers do: heartbeats are also requests.

@@ -32,6 +32,7 @@ class Mute:
             self._alarm = None
 
     def end(self) -> None:
-        """End a pause, from another greenlet."""
+        """End a pause, from another greenlet; one that has not begun yet does not begin."""
+        self.seconds = 0.0
         if self._alarm is not None:
             self._alarm.set()

@@ -140,3 +140,21 @@ def test_limits_are_looked_up_again_when_quotas_or_user_change(client):
     assert throttling.limits(limits, "v", "c").found == {}
     client.quotas.take(QuotaTable())
     assert throttling.limits(limits, "u", "c").found == {}
+
+
+def test_request_during_which_its_quota_was_removed_does_not_mute(client):
+    meter = client.meter(ProduceRequest(), 30_000)
+    client.quotas.take(QuotaTable())
+    response = ProduceResponse()
+    meter.handled(response, 5000.0)
+    assert (response.throttle_time_ms, client.muted_s) == (0, 0.0)
+    assert client.quotas.rates == 0
+
+
+def test_request_during_which_its_quota_was_raised_counts_against_the_new_one(client):
+    meter = client.meter(ProduceRequest(), 30_000)
+    raised = {ConfigEntity(user="u"): {QuotaKind.PRODUCE: "10000"}}
+    client.quotas.take(QuotaTable(UserConfigs(raised)))
+    response = ProduceResponse()
+    meter.handled(response, 0.0)
+    assert (response.throttle_time_ms, client.muted_s) == (2000, 2.0)

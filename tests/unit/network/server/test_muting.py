@@ -39,3 +39,11 @@ def test_pause_is_ended_by_another_task():
     mute.end()
     task.join()
     assert not mute.on
+
+
+def test_pause_that_was_ended_before_it_began_does_not_begin():
+    mute = Mute()
+    mute.seconds = 3600.0
+    # The answer of the request that set it is still being sent.
+    mute.end()
+    assert mute.seconds == 0.0
