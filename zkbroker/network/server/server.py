@@ -353,7 +353,8 @@ class Server:
                     session.abort("timed out: no login in time")
                     continue
                 silent_s = now - session.active_at
-                if session.in_frame and not session.writing and silent_s > limits.max_frame_s:
+                reads = not session.writing and not session.mute.on
+                if session.in_frame and reads and silent_s > limits.max_frame_s:
                     session.abort(f"timed out: part of a request, then {silent_s:.0f} s of silence")
                 elif silent_s > limits.max_idle_s:
                     what = "its answers were not read" if session.writing else "idle"

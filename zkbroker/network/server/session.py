@@ -332,6 +332,8 @@ class Session:
             del parts
             if self.mute.seconds and not owner.stopping:
                 self.mute.pause()
+                # Part of the next request may have waited with the server.
+                stream.active_at = time.monotonic()
             if owner.stopping:
                 after_stop += 1
                 if after_stop >= _MAX_AFTER_STOP:
