@@ -33,6 +33,10 @@ from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
 
 Target = Mapping[PartitionKey, Sequence[int]]
+_Throttled = str | int
+"""A topic by its name, or a broker by its id."""
+_Change = tuple[dict[str, str], dict[str, str]]
+"""The throttle that something had, empty without one, and the one that was set."""
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -167,13 +171,13 @@ def execute(
     if session.exists(paths.REASSIGN_PARTITIONS) is not None:
         raise _under_way()
     before = {key: current[key] for key in target}
+    throttled: dict[_Throttled, _Change] = {}
     if throttle is not None:
-        _set_throttles(session, target, before, throttle)
+        throttled = _set_throttles(session, target, before, throttle)
     try:
         session.create(paths.REASSIGN_PARTITIONS, data, parents=True)
     except NodeExists:
-        if throttle is not None:
-            remove_throttles(session, target)
+        _put_back(session, throttled)
         raise _under_way() from None
     return before
 
@@ -301,16 +305,52 @@ def throttled_replicas(target: Target, current: Target) -> dict[str, tuple[str, 
     return {topic: (",".join(read), ",".join(written)) for topic, (read, written) in found.items()}
 
 
-def _set_throttles(session: ZkSession, target: Target, current: Target, rate: int) -> None:
+def _set_throttles(
+    session: ZkSession, target: Target, current: Target, rate: int
+) -> dict[_Throttled, _Change]:
     if rate < 1:
         raise ConfigError(f"throttle {rate} is not allowed: give bytes a second, at least 1")
+    wanted: dict[_Throttled, dict[str, str]] = {}
     for topic, (read, written) in throttled_replicas(target, current).items():
-        throttle = {LEADER_REPLICAS: read, FOLLOWER_REPLICAS: written}
-        topics.set_topic_config(session, topic, topics.topic_config(session, topic) | throttle)
-    rates = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
+        wanted[topic] = {LEADER_REPLICAS: read, FOLLOWER_REPLICAS: written}
     taking_part = {b for key in target for b in (*current[key], *target[key])}
     for broker in sorted(taking_part):
-        set_broker_config(session, broker, broker_config(session, broker) | rates)
+        wanted[broker] = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
+    changes: dict[_Throttled, _Change] = {}
+    for each, throttle in wanted.items():
+        config = _config(session, each)
+        changes[each] = {key: config[key] for key in throttle if key in config}, throttle
+        _set_config(session, each, config | throttle)
+    return changes
+
+
+def _put_back(session: ZkSession, changes: Mapping[_Throttled, _Change]) -> None:
+    """Undo throttles after another reassignment came first, which may have throttles of its own.
+
+    Rates of brokers stay if there were none: the other may have set the same ones later, and they
+    have no effect on topics that are not throttled.
+    """
+    moved = {topic for topic, _ in read_requests(session).reassignment or ()}
+    for each, (before, throttle) in changes.items():
+        config = _config(session, each)
+        needless = isinstance(each, str) and each not in moved
+        if throttle.items() <= config.items() and (before or needless):
+            _drop(config, *throttle)
+            with contextlib.suppress(NoNode):
+                _set_config(session, each, config | before)
+
+
+def _config(session: ZkSession, each: _Throttled) -> dict[str, str]:
+    if isinstance(each, str):
+        return topics.topic_config(session, each)
+    return broker_config(session, each)
+
+
+def _set_config(session: ZkSession, each: _Throttled, config: Mapping[str, str]) -> None:
+    if isinstance(each, str):
+        topics.set_topic_config(session, each, config)
+    else:
+        set_broker_config(session, each, config)
 
 
 def _check(session: ZkSession, target: Target, current: Target) -> None:
