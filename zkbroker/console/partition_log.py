@@ -1,12 +1,12 @@
 """A partition's log: its segments, if the broker's files can be read, and offsets by time.
 
 Invariant: only the directory that a broker names is read, on the broker's own machine; at most
-    `WALKED_BYTES` of segments are walked, headers only. Files that come and go meanwhile are left
-    out.
+    `WALKED_BYTES` of segments are walked, for about `WALKED_S`. Files that come and go meanwhile
+    are left out. They are read, not mapped: the access to a mapped file that its broker has cut
+    would end this process, which may be the broker's own.
 """
 
-import contextlib
-import mmap
+import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -16,15 +16,16 @@ from typing import Any
 
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.console.entries import codec_name
-from zkbroker.console.partition_reader import Reader
+from zkbroker.console.partition_reader import MAX_ENTRY_BYTES, Reader
 from zkbroker.errors import CorruptMessage, ZkbrokerError
 from zkbroker.log.names import offset_of_file
-from zkbroker.records import iter_entries
+from zkbroker.records import EntryInfo, iter_entries
 
 WALKED_BYTES = 8 * 1024 * 1024 * 1024
 WALKED_S = 3.0
 MAX_SEGMENTS = 1000
 _HEAD_BYTES = 256 * 1024
+_BLOCK_BYTES = 1024 * 1024
 _TIMES = 12
 _CHUNK_BYTES = 64 * 1024
 
@@ -38,10 +39,15 @@ class _Walk:
 
     def allows(self, size: int) -> bool:
         """Whether a segment of a size may be walked; if so, take it off the budget."""
-        if size > self.bytes_left or time.monotonic() > self.ends_s:
+        if size > self.bytes_left or self.over:
             return False
         self.bytes_left -= size
         return True
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self.ends_s
 
 
 def segments_of(directory: Path) -> list[dict[str, Any]] | None:
@@ -73,22 +79,25 @@ def _segment(offset: int, path: Path, walk: _Walk) -> dict[str, Any]:
     last: int | None = None
     records: int | None = 0
     with path.open("rb") as file:
-        size = path.stat().st_size
+        # Compaction may put another file in its place.
+        size = os.fstat(file.fileno()).st_size
         whole = walk.allows(size)
-        with _mapped(file.fileno(), size if whole else min(size, _HEAD_BYTES)) as view:
-            try:
-                for entry in iter_entries(view):
-                    formats.add(entry.magic)
-                    if not entry.is_control:
-                        codecs.add(codec_name(entry.codec))
-                    if entry.base_timestamp >= 0 and first is None:
-                        first = entry.base_timestamp
-                    if entry.max_timestamp >= 0:
-                        last = max(last or 0, entry.max_timestamp)
-                    counts = records is not None and entry.record_count >= 0
-                    records = (records or 0) + entry.record_count if counts else None
-            except CorruptMessage:
-                whole = False
+        try:
+            for entry in _entries(file.fileno(), size if whole else min(size, _HEAD_BYTES)):
+                formats.add(entry.magic)
+                if not entry.is_control:
+                    codecs.add(codec_name(entry.codec))
+                if entry.base_timestamp >= 0 and first is None:
+                    first = entry.base_timestamp
+                if entry.max_timestamp >= 0:
+                    last = max(last or 0, entry.max_timestamp)
+                counts = records is not None and entry.record_count >= 0
+                records = (records or 0) + entry.record_count if counts else None
+                if whole and walk.over:
+                    whole = False
+                    break
+        except CorruptMessage:
+            whole = False
     return {
         "base_offset": offset,
         "bytes": size,
@@ -118,16 +127,27 @@ def files_of(files: Sequence[tuple[int, int]]) -> dict[str, Any]:
     return {"segments": segments, "offsets_by_time": [], "directory": None, "source": "wire"}
 
 
-@contextlib.contextmanager
-def _mapped(descriptor: int, size: int) -> Iterator[memoryview]:
-    if not size:
-        yield memoryview(b"")
-        return
-    with (
-        mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-    ):
-        yield view
+def _entries(descriptor: int, size: int) -> Iterator[EntryInfo]:
+    """Yield the entries in the first bytes of a file.
+
+    Raises:
+        CorruptMessage: bytes that are not an entry, or one above `MAX_ENTRY_BYTES`.
+    """
+    position, look = 0, _BLOCK_BYTES
+    while position < size:
+        block = os.pread(descriptor, min(look, size - position), position)
+        read = 0
+        for entry in iter_entries(block):
+            yield entry
+            read = entry.position + entry.size
+        if read:
+            position, look = position + read, _BLOCK_BYTES
+        elif len(block) < look:
+            return  # a partial entry at the end
+        elif look >= MAX_ENTRY_BYTES:
+            raise CorruptMessage(f"the entry at position {position} is too large")
+        else:
+            look *= 4
 
 
 def is_local(host: str) -> bool:
