@@ -66,10 +66,12 @@ class Tail:
         silent_s = 0.0
         yield ": following\n\n"
         while not self._closed():
+            lines: list[str] = []
             try:
-                lines = list(self._round())
+                # Lines before an error stay in the list.
+                lines.extend(self._round())
             except ZkbrokerError as error:
-                lines = [event("error", dumps({"error": str(error)}))]
+                lines.append(event("error", dumps({"error": str(error)})))
                 self._runtime.sleep(1.0)
             yield from lines
             silent_s = 0.0 if lines else silent_s + _ROUND_S
@@ -82,23 +84,31 @@ class Tail:
         left = round(RATE * _ROUND_S)
         skipped = 0
         found: list[Stored] = []
-        for key, data, high_watermark in self._fetched():
-            count = 0
-            for record in _readable(data, key[1], self._positions[key]):
-                if record.offset >= high_watermark or count >= left:
-                    break
-                found.append(record)
-                self._positions[key] = record.offset + 1
-                count += 1
-            left -= count
-            behind = high_watermark - self._positions[key]
-            if left <= 0 or behind > RATE:
-                skipped += max(0, behind)
-                self._positions[key] = max(high_watermark, self._positions[key])
+        failure: ZkbrokerError | None = None
+        try:
+            for key, data, high_watermark in self._fetched():
+                count = 0
+                for record in _readable(data, key[1], self._positions[key]):
+                    if record.offset >= high_watermark or count >= left:
+                        break
+                    found.append(record)
+                    self._positions[key] = record.offset + 1
+                    count += 1
+                left -= count
+                behind = high_watermark - self._positions[key]
+                too_large = not count and len(data) >= MAX_ENTRY_BYTES
+                if left <= 0 or behind > RATE or too_large:
+                    skipped += max(0, behind)
+                    self._positions[key] = max(high_watermark, self._positions[key])
+        except ZkbrokerError as error:
+            # The messages that were found before will not be fetched again.
+            failure = error
         for record in sorted(found, key=lambda each: (each.time_ms, each.partition, each.offset)):
             yield event("message", dumps(message_row(record, _SHOWN)))
         if skipped:
             yield event("skipped", dumps({"n": skipped}))
+        if failure is not None:
+            raise failure
 
     def _fetched(self) -> Iterator[tuple[PartitionKey, bytes, int]]:
         by_leader: defaultdict[int, dict[PartitionKey, Wanted]] = defaultdict(dict)
