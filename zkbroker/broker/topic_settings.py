@@ -5,7 +5,7 @@ whose settings are unknown.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from zkbroker.broker.view import ClusterView
 from zkbroker.errors import ConfigError, RegistryError
@@ -37,6 +37,24 @@ def read_settings(session: ZkSession, topics: Set[str]) -> dict[str, Mapping[str
     return found
 
 
+class _Present(Mapping[str, Mapping[str, str]]):
+    """The settings of some topics: at each look those in the view, else the ones first found."""
+
+    def __init__(self, found: Settings, view: ClusterView) -> None:
+        self._found = found
+        self._view = view
+
+    def __getitem__(self, topic: str) -> Mapping[str, str]:
+        found = self._found[topic]
+        return self._view.topics.configs.get(topic, found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 class TopicSettings:
     """Keeps the logs' settings equal to those of the view."""
 
@@ -49,7 +67,8 @@ class TopicSettings:
     def of(self, topics: Set[str]) -> Settings:
         """Return the settings of topics whose logs are about to be created.
 
-        Settings of a topic that the view does not have yet are read from ZooKeeper.
+        Settings of a topic that the view does not have yet are read from ZooKeeper. The result
+        follows the view: creating many logs takes time, in which settings may change.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -57,7 +76,7 @@ class TopicSettings:
         known = self._view.topics.configs
         unknown = topics - known.keys()
         read = read_settings(self._session, unknown) if unknown else {}
-        return {topic: known[topic] for topic in topics & known.keys()} | read
+        return _Present({topic: known[topic] for topic in topics & known.keys()} | read, self._view)
 
     def apply(self, topics: TopicsView) -> None:
         """Give changed settings to the logs."""

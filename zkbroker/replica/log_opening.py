@@ -8,7 +8,7 @@ limit of open files allows.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from zkbroker.errors import ErrorCode, StorageError
+from zkbroker.errors import ConfigError, ErrorCode, StorageError
 from zkbroker.log import LogManager, TopicPartition
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.registry.partition_states import Key
@@ -76,7 +76,7 @@ class LogOpening:
         Args:
             partition: the partition.
             state: the controller's decision for it.
-            settings: of topics, for a log that is created.
+            settings: of topics, for a log that is created; they may change meanwhile.
 
         Raises:
             StorageError: the log cannot be opened, or must not be created.
@@ -94,10 +94,21 @@ class LogOpening:
                 )
             self._opening += 1
             try:
-                log = self._logs.get_or_create(key, settings.get(key.topic), is_new=state.is_new)
+                given = settings.get(key.topic)
+                log = self._logs.get_or_create(key, given, is_new=state.is_new)
+                present = settings.get(key.topic)
+                if present is not None and present != given:
+                    self._catch_up(key.topic, present)
             finally:
                 self._opening -= 1
             partition.open(log, self.checkpointed.get(key, 0))
+
+    def _catch_up(self, topic: str, settings: Mapping[str, str]) -> None:
+        """Apply settings that changed in the middle of a log's creation, and did not find it."""
+        try:
+            self._logs.update_topic_config(topic, settings)
+        except ConfigError as error:
+            logger.warning("topic configuration not applied topic=%s error=%s", topic, error)
 
     def _refuse_lost(self, key: TopicPartition, state: LeaderAndIsrPartition) -> None:
         leads = state.leader == self._broker_id
