@@ -1,6 +1,7 @@
 """The transaction coordinator of a broker: its settings, and the partitions that it coordinates."""
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
@@ -139,11 +140,25 @@ class TransactionCoordination:
             response = self._write_markers.write(request)
         else:
             response = self._connections.send("markers", broker, request, _VERSION)
-        return [
-            {
-                (topic.topic, each.partition): each.error_code
-                for topic in result.topics
-                for each in topic.partitions
-            }
-            for result in response.markers
-        ]
+        return _codes_of(markers, response)
+
+
+def _codes_of(markers: Sequence[Marker], response: WriteTxnMarkersResponse) -> list[Codes]:
+    """Return the answer for each marker, empty if there is none.
+
+    Genuine brokers answer once for each producer id, in the order of a hash map (KafkaApis); this
+    broker answers once for each marker, in order.
+    """
+    found: dict[int, deque[Codes]] = {}
+    for result in response.markers:
+        codes = {
+            (topic.topic, each.partition): each.error_code
+            for topic in result.topics
+            for each in topic.partitions
+        }
+        found.setdefault(result.producer_id, deque()).append(codes)
+    answers: list[Codes] = []
+    for marker in markers:
+        of_producer = found.get(marker.producer_id) or deque([{}])
+        answers.append(of_producer.popleft() if len(of_producer) > 1 else of_producer[0])
+    return answers

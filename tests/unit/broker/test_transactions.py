@@ -12,6 +12,7 @@ from zkbroker.broker import pacing
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
 from zkbroker.broker.transactions import TransactionCoordination
+from zkbroker.coordinator.transactions.markers import Marker
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.codegen import SHORT
@@ -21,10 +22,15 @@ from zkbroker.protocol.messages import (
     InitProducerIdRequest,
     ProduceRequest,
     WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
-from zkbroker.protocol.messages.transactions import TxnTopicPartitions
-from zkbroker.protocol.messages.write_txn_markers import TxnMarker
+from zkbroker.protocol.messages.transactions import (
+    TxnPartitionError,
+    TxnTopicErrors,
+    TxnTopicPartitions,
+)
+from zkbroker.protocol.messages.write_txn_markers import TxnMarker, TxnMarkerResult
 from zkbroker.records import encode_message_set
 from zkbroker.replica.delayed import Waiters
 from zkbroker.replica.leadership import Leadership
@@ -247,3 +253,30 @@ def test_invalid_topic_gets_no_marker(topic, caplog):
     owner = SimpleNamespace(_services=SimpleNamespace(view=view))
     assert TransactionCoordination._leader_of(owner, topic, 0) is None
     assert "an invalid topic" in caplog.text
+
+
+def sent_markers(answers, *producers):
+    """Send a marker of each producer for t-0; a broker answers with these (producer, code)."""
+    response = WriteTxnMarkersResponse(
+        [
+            TxnMarkerResult(producer, [TxnTopicErrors("t", [TxnPartitionError(0, code)])])
+            for producer, code in answers
+        ]
+    )
+    owner = SimpleNamespace(
+        _services=SimpleNamespace(broker_id=1),
+        _connections=SimpleNamespace(send=lambda *_: response),
+    )
+    markers = [Marker(each, 0, True, 0, (("t", 0),)) for each in producers]
+    return [each.get(("t", 0)) for each in TransactionCoordination._send_markers(owner, 2, markers)]
+
+
+def test_markers_get_the_codes_of_their_producers_in_whatever_order():
+    # Genuine brokers answer in the order of a hash map of 16 places: 17 comes before 2.
+    answers = [(17, E.NOT_LEADER_FOR_PARTITION), (2, E.NONE)]
+    assert sent_markers(answers, 2, 17, 31) == [E.NONE, E.NOT_LEADER_FOR_PARTITION, None]
+
+
+def test_markers_of_one_producer_get_their_codes_in_order():
+    answers = [(5, E.TRANSACTION_COORDINATOR_FENCED), (6, E.NONE), (5, E.NONE)]
+    assert sent_markers(answers, 5, 6, 5) == [E.TRANSACTION_COORDINATOR_FENCED, E.NONE, E.NONE]
