@@ -77,6 +77,8 @@ class GroupPartition(HostedPartition):
         super().__init__(number)
         self.store = store
         self.groups: dict[str, Group] = {}
+        self.deleted_topics: set[str] = set()
+        """Topics that were deleted during the load; their offsets are removed at its end."""
 
 
 class GroupPartitions:
@@ -193,6 +195,13 @@ class GroupPartitions:
             return self.storage_error("remove", group_id, failure), None
         return ErrorCode.NONE, last
 
+    def remove_topic(self, partition: GroupPartition, topic: str) -> list[tuple[str, Removed]]:
+        """Forget the offsets of all groups for a topic; returns the groups with their removals."""
+        return [
+            (group_id, self.remove_offsets(partition, group_id, gone))
+            for group_id, gone in partition.store.keys_of_topic(topic).items()
+        ]
+
     def remove_group(self, partition: GroupPartition, group: Group) -> Removed:
         """Remove a group with all of its offsets; if that could not be stored, the group stays."""
         group_id, store = group.group_id, partition.store
@@ -225,7 +234,10 @@ class GroupPartitions:
             self.create(partition, group_id)
 
     def _read(self, partition: GroupPartition) -> int:
-        return partition.store.load(lambda: self._runtime.sleep(0))
+        count = partition.store.load(lambda: self._runtime.sleep(0))
+        while partition.deleted_topics:
+            self.remove_topic(partition, partition.deleted_topics.pop())
+        return count
 
     def _serve(self, partition: GroupPartition) -> None:
         now_ms = self._clock_ms()

@@ -64,10 +64,16 @@ class Upkeep:
         Offsets in an open transaction are also forgotten: its commit would bring them back for a
         topic that does not exist, or for the next one of that name.
         """
-        for partition in self._partitions.hosted.loaded():
-            for group_id, gone in partition.store.keys_of_topic(topic).items():
-                removed = self._partitions.remove_offsets(partition, group_id, gone)
-                self._partitions.wait_removed(partition, group_id, removed)
+        removals = []
+        for partition in self._partitions.hosted.all():
+            if partition.loaded:
+                removed = self._partitions.remove_topic(partition, topic)
+                removals += [(partition, *each) for each in removed]
+            else:
+                partition.deleted_topics.add(topic)
+        # Not earlier: the topic may be created again, and its new offsets must stay.
+        for each in removals:
+            self._partitions.wait_removed(*each)
 
     def _expired(self, group: Group, value: OffsetValue, now_ms: int) -> bool:
         if value.expire_timestamp_ms >= 0:

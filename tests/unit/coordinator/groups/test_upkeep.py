@@ -29,6 +29,46 @@ def test_offsets_of_a_deleted_topic_are_forgotten():
     assert CoordinatorSetup(setup.logs).host().offset(topic="u") == 5
 
 
+def test_offsets_committed_while_a_deleted_topic_is_forgotten_are_kept():
+    class Slow(MemoryLog):
+        waiting = staticmethod(lambda: None)
+
+        def wait_durable(self, *_, **__):
+            self.waiting()
+
+    logs = {each: Slow() for each in range(4)}
+    setup = CoordinatorSetup(logs).host()
+    groups = {key_partition(f"g{each}", 4): f"g{each}" for each in range(10)}
+    for group in groups.values():
+        setup.commit(group)
+
+    def create_again():
+        # The topic was deleted and created again while the replicas were awaited.
+        for log in logs.values():
+            log.waiting = lambda: None
+        for group in groups.values():
+            assert setup.offset(group) is None
+            setup.commit(group, offset=2)
+
+    for log in logs.values():
+        log.waiting = create_again
+    setup.coordinator.forget_topic("t")
+    assert len(groups) == 4
+    assert [setup.offset(group) for group in groups.values()] == [2] * 4
+
+
+def test_topic_deleted_during_load_is_forgotten():
+    before = CoordinatorSetup().host()
+    before.commit(topic="t")
+    before.commit(topic="u")
+    setup = CoordinatorSetup(before.logs)
+    setup.coordinator.host(key_partition("g", 4), before.logs[key_partition("g", 4)])
+    setup.coordinator.forget_topic("t")
+    setup.runtime.run("load")
+    for each in (setup, CoordinatorSetup(setup.logs).host()):
+        assert (each.offset(topic="t"), each.offset(topic="u")) == (None, 5)
+
+
 def test_open_transaction_does_not_restore_offsets_of_deleted_topic():
     class Transactional(MemoryLog):
         def mark(self, coordinator, number):
