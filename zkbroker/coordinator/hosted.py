@@ -3,8 +3,9 @@
     led here (14) --host--> loading (14) --read--> served --release--> gone (16)
 
 Invariants: a key is coordinated only while its partition is hosted and loaded. A partition that
-cannot be read stays "loading": answers from a part of it would lose the state in the rest. The
-result of a load counts only if the partition is still hosted when the load ends.
+cannot be read stays "loading": answers from a part of it would lose the state in the rest. The load
+is repeated, since the failure may pass: no free file descriptor, for example. The result of a load
+counts only if the partition is still hosted when the load ends.
 """
 
 import logging
@@ -16,6 +17,9 @@ from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError, Sto
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+_RETRY_MAX_S = 60.0
 
 
 class HostedPartition:
@@ -35,7 +39,7 @@ class HostedPartitions(Generic[P]):
     Args:
         topic: the internal topic.
         read: reads a partition from its log, in a separate task; returns how many entries it
-            found. It may wait, and must not change the served state.
+            found. It may wait, must not change the served state, and is called again if it failed.
         serve: begins to serve the state that was read; it does not wait.
         runtime: for the tasks that load.
         partition_count: how many partitions the topic has.
@@ -66,8 +70,7 @@ class HostedPartitions(Generic[P]):
         """Host a partition from now on; a separate task loads it."""
         self._hosted[partition.number] = partition
         self._released.discard(partition.number)
-        name = f"load-{self._topic}-{partition.number}"
-        self._runtime.spawn(self._load, partition, name=name)
+        self._spawn_load(partition)
 
     def release(self, number: int) -> P | None:
         """Stop hosting a partition; returns it if it was hosted."""
@@ -106,7 +109,7 @@ class HostedPartitions(Generic[P]):
             return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return partition, ErrorCode.NONE
 
-    def _load(self, partition: P) -> None:
+    def _load(self, partition: P, retry_s: float = _RETRY_S) -> None:
         name = self._topic, partition.number
         try:
             count = self._read(partition)
@@ -118,9 +121,16 @@ class HostedPartitions(Generic[P]):
             logger.error(  # noqa: TRY400 - the reason is in the message
                 "loading failed topic=%s partition=%d reason=%s", *name, error
             )
+            self._runtime.sleep(retry_s)
+            if self.holds(partition):
+                self._spawn_load(partition, min(retry_s * 2, _RETRY_MAX_S))
             return
         if not self.holds(partition):
             return
         partition.loaded = True
         self._serve(partition)
         logger.info("loaded topic=%s partition=%d entries=%d", *name, count)
+
+    def _spawn_load(self, partition: P, retry_s: float = _RETRY_S) -> None:
+        name = f"load-{self._topic}-{partition.number}"
+        self._runtime.spawn(self._load, partition, retry_s, name=name)

@@ -79,6 +79,23 @@ def test_unreadable_partition_is_never_served(caplog, failure, level, event):
     assert event in record.message
 
 
+def test_failed_load_is_repeated_until_the_partition_is_released():
+    host = HostedSetup(failure=StorageError("Too many open files"))
+    partition = HostedPartition(NUMBER)
+    host.partitions.host(partition)
+    for _ in range(3):
+        host.runtime.run("load-")
+        assert host.error() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    host.failure = None
+    host.runtime.run("load-")
+    assert host.partitions.find(KEY) == (partition, ErrorCode.NONE)
+    host.failure = StorageError("Too many open files")
+    host.partitions.host(HostedPartition(NUMBER))
+    host.partitions.release(NUMBER)
+    host.runtime.run("load-")
+    assert host.runtime.tasks == []
+
+
 def test_load_finished_after_release_is_ignored():
     host = HostedSetup()
     earlier, later = HostedPartition(NUMBER), HostedPartition(NUMBER)

@@ -101,6 +101,8 @@ class OffsetsStore:
         Raises:
             StorageError: the log cannot be read, or an entry in it is corrupt.
         """
+        # An earlier load may have failed half-way.
+        self._offsets, self._groups, self._pending = {}, {}, {}
         count = 0
         for data, read in read_all(self._log, self._settings.load_bytes, pause):
             entries = list(iter_entries(data)) if read.error is None else []

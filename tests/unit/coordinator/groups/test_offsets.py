@@ -214,6 +214,22 @@ def test_unreadable_log_raises(log, store):
         reloaded(log)
 
 
+def test_repeated_load_keeps_nothing_of_a_failed_one(log, store):
+    store.commit("compacted", {("t", 0): value(5)}, 1)
+    store.commit("g", {("t", 0): value(6)}, 1)
+    again = OffsetsStore(log, StoreSettings(load_bytes=1))
+
+    def fail():
+        raise StorageError("no free file descriptor")
+
+    with pytest.raises(StorageError, match="descriptor"):
+        again.load(fail)
+    assert again.group_ids() == {"compacted"}
+    del log.segments[0][0]
+    again.load()
+    assert again.group_ids() == {"g"}
+
+
 def test_failed_append_changes_no_offset(log, store):
     store.commit("g", {("t", 0): value(5)}, 1)
     log.fail_with = MessageSizeTooLarge()
