@@ -38,7 +38,7 @@ def handler_services(
             fetch_session_bytes=10**6,
         ),
         partition=find,
-        leadership=lambda topic, number, _: find(topic, number).leadership(),
+        leadership=lambda topic, number, _, **more: find(topic, number, **more).leadership(),
         replicas=SimpleNamespace(
             partitions=hosted or {}, get=lambda topic, number: partitions.get((topic, number))
         ),

@@ -86,8 +86,9 @@ class BrokerServices:
             topic: of the partition.
             number: of the partition.
             patience: of the request; None if it names only one partition.
-            copying: whether a follower asks. It may go on while the topic is being deleted: the
-                deletion waits for reassignments, which end when the new replicas have caught up.
+            copying: whether a follower asks, or a transaction ends. Both go on while the topic is
+                being deleted: the deletion waits for reassignments, which end when the new replicas
+                have caught up, and for brokers that are away.
 
         Raises:
             NotLeaderForPartition: it exists and has no replica here.

@@ -107,7 +107,8 @@ class TransactionCoordination:
     def _leader_of(self, topic: str, number: int) -> int | None:
         """Return the leader of a partition, -1 without one, None for an unknown partition."""
         services = self._services
-        if number not in (services.view.assignment(topic) or ()):
+        # A deletion may wait for a broker that is away: its topic's transactions end meanwhile.
+        if number not in services.view.topics.assignments.get(topic, ()):
             try:
                 check_topic_name(topic)
             except InvalidTopic as error:

@@ -1,5 +1,6 @@
 """Markers of transactions, and the checks of a producer's transactional requests."""
 
+import inspect
 from types import SimpleNamespace
 
 import gevent
@@ -11,7 +12,9 @@ from tests.support.replicas import Park, PlainRuntime, decided, make_partition
 from zkbroker.broker import pacing
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
+from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.transactions import TransactionCoordination
+from zkbroker.broker.view import ClusterView
 from zkbroker.coordinator.transactions.markers import Marker
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import TopicPartition
@@ -21,6 +24,7 @@ from zkbroker.protocol.messages import (
     AddPartitionsToTxnRequest,
     InitProducerIdRequest,
     ProduceRequest,
+    UpdateMetadataRequest,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
@@ -30,9 +34,13 @@ from zkbroker.protocol.messages.transactions import (
     TxnTopicErrors,
     TxnTopicPartitions,
 )
+from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.protocol.messages.write_txn_markers import TxnMarker, TxnMarkerResult
 from zkbroker.records import encode_message_set
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.topics_watch import TopicsView
 from zkbroker.replica.delayed import Waiters
+from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.leadership import Leadership
 from zkbroker.zookeeper import ConnectionLost
 
@@ -249,10 +257,34 @@ def test_producer_id_is_retriable_while_zookeeper_is_away(led, transactional_id)
 @pytest.mark.parametrize("topic", ["", "..", "../../x", "a/b", "a\0b", "x" * 300])
 def test_invalid_topic_gets_no_marker(topic, caplog):
     # Without a session of ZooKeeper: no request is sent.
-    view = SimpleNamespace(assignment=lambda topic: None)
+    view = ClusterView(BrokerInfo(1, "a", 1))
     owner = SimpleNamespace(_services=SimpleNamespace(view=view))
     assert TransactionCoordination._leader_of(owner, topic, 0) is None
     assert "an invalid topic" in caplog.text
+
+
+def test_transaction_ends_while_the_deletion_of_its_topic_waits(led, monkeypatch):
+    # For a broker that is away, perhaps for ever; the topic may also turn out not to be deleted.
+    view = ClusterView(BrokerInfo(1, "a", 1))
+    view.set_topics(TopicsView({"t": {0: (1,)}}, {"t": {}}, frozenset({"t"})))
+    state = UpdateMetadataPartition("t", 0, 1, 1, 1, [1], 0, [1])
+    view.update(UpdateMetadataRequest(0, 1, partition_states=[state]), ControllerFence(lambda: 1))
+    stored = {0: (1,)}
+    monkeypatch.setattr("zkbroker.broker.transactions.read_assignment", lambda *_: stored)
+    owner = SimpleNamespace(_services=SimpleNamespace(view=view, session=None))
+    assert TransactionCoordination._leader_of(owner, "t", 0) == 1
+    made = BrokerServices(
+        **dict.fromkeys(inspect.signature(BrokerServices).parameters)
+        | {
+            "view": view,
+            "runtime": PlainRuntime(),
+            "replicas": SimpleNamespace(get=lambda *key: led.get(key)),
+        }
+    )
+    request = WriteTxnMarkersRequest([marker(KEYS[0])])
+    (answer,) = MarkerHandler(made, None, 0.05).write(request).markers
+    assert answer.topics[0].partitions[0].error_code == E.NONE
+    assert led[KEYS[0]].log_end_offset == 1
 
 
 def sent_markers(answers, *producers):
