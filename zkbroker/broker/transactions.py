@@ -45,7 +45,8 @@ class TransactionCoordination:
         self._producer_ids = ProducerIds(services.session, services.broker_id)
         timeout_ms = config.replica_socket_timeout_ms
         self._connections = BrokerConnections(services.dialing, services.view, "txn-", timeout_ms)
-        self._write_markers = MarkerHandler(services, groups, timeout_ms / 1000)
+        # Half of the sender's wait: it must get the answer for the partitions that have the marker.
+        self._write_markers = MarkerHandler(services, groups, timeout_ms / 2000)
         self.coordinator = TransactionCoordinator(
             TransactionSettings(
                 max_timeout_ms=config.transaction_max_timeout_ms,

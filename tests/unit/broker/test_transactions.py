@@ -15,9 +15,11 @@ from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHand
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
+from zkbroker.config.broker import BrokerConfig
 from zkbroker.coordinator.transactions.markers import Marker
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import TopicPartition
+from zkbroker.protocol import ApiKey
 from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.messages import (
     AddOffsetsToTxnRequest,
@@ -42,6 +44,7 @@ from zkbroker.registry.topics_watch import TopicsView
 from zkbroker.replica.delayed import Waiters
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.leadership import Leadership
+from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ConnectionLost
 
 E = ErrorCode
@@ -263,6 +266,13 @@ def test_invalid_topic_gets_no_marker(topic, caplog):
     assert "an invalid topic" in caplog.text
 
 
+def broker_services(led, **parts):
+    """The real services of a broker, with these parts alone."""
+    missing = dict.fromkeys(inspect.signature(BrokerServices).parameters)
+    replicas = SimpleNamespace(get=lambda *key: led.get(key))
+    return BrokerServices(**missing | {"replicas": replicas} | parts)
+
+
 def test_transaction_ends_while_the_deletion_of_its_topic_waits(led, monkeypatch):
     # For a broker that is away, perhaps for ever; the topic may also turn out not to be deleted.
     view = ClusterView(BrokerInfo(1, "a", 1))
@@ -273,18 +283,42 @@ def test_transaction_ends_while_the_deletion_of_its_topic_waits(led, monkeypatch
     monkeypatch.setattr("zkbroker.broker.transactions.read_assignment", lambda *_: stored)
     owner = SimpleNamespace(_services=SimpleNamespace(view=view, session=None))
     assert TransactionCoordination._leader_of(owner, "t", 0) == 1
-    made = BrokerServices(
-        **dict.fromkeys(inspect.signature(BrokerServices).parameters)
-        | {
-            "view": view,
-            "runtime": PlainRuntime(),
-            "replicas": SimpleNamespace(get=lambda *key: led.get(key)),
-        }
-    )
+    made = broker_services(led, view=view, runtime=PlainRuntime())
     request = WriteTxnMarkersRequest([marker(KEYS[0])])
     (answer,) = MarkerHandler(made, None, 0.05).write(request).markers
     assert answer.topics[0].partitions[0].error_code == E.NONE
     assert led[KEYS[0]].log_end_offset == 1
+
+
+def test_partition_that_is_not_replicated_keeps_no_other_from_its_marker(led):
+    led[KEYS[0]].become_leader(decided(1, 1, (1, 2), (1, 2)))
+    runtime = get_runtime("gevent")
+    view = ClusterView(BrokerInfo(1, "a", 1))
+    view.set_brokers({2: BrokerInfo(2, "b", 2)})
+
+    def connection(broker, purpose, timeout_ms):
+        def answer(request):
+            gevent.sleep(0.01)  # on its way
+            return made.handlers()[ApiKey.WRITE_TXN_MARKERS](request, handler_context(0))
+
+        def send(request, version):
+            return gevent.spawn(answer, request).get(timeout=timeout_ms / 1000)
+
+        return SimpleNamespace(send=send)
+
+    services = broker_services(
+        led,
+        broker_id=1,
+        runtime=runtime,
+        view=view,
+        dialing=SimpleNamespace(connection=connection),
+        session=SimpleNamespace(runtime=runtime),
+        config=BrokerConfig(zookeeper_connect="none", replica_socket_timeout_ms=1000),
+    )
+    groups = SimpleNamespace(end_transaction=lambda *_, **__: None)
+    made = TransactionCoordination(services, groups)
+    (codes,) = made._send_markers(2, [Marker(1, 0, True, 0, tuple(KEYS))])
+    assert codes == {KEYS[0]: E.REQUEST_TIMED_OUT, KEYS[1]: E.NONE}
 
 
 def sent_markers(answers, *producers):
