@@ -78,7 +78,7 @@ class Run:
                 for number in partitions
             }
             self.states.append(state | {(group, *key): each for key, each in commits.items()})
-            store.commit(group, commits, self.clock())
+            store.wait_durable(store.commit(group, commits, self.clock()))
         elif action < 0.75:
             gone = [key[1:] for key in state if key[0] == group and len(key) > 1][:2]
             with_group = self.chosen.random() < 0.5

@@ -23,6 +23,7 @@ from zkbroker.coordinator.groups.member import (
 from zkbroker.coordinator.groups.metrics import GroupMetrics, group_metrics
 from zkbroker.coordinator.groups.partitions import (
     CoordinatorSettings,
+    GroupPartition,
     GroupPartitions,
 )
 from zkbroker.coordinator.groups.upkeep import Upkeep
@@ -219,22 +220,29 @@ class GroupCoordinator:
             return error
         if not offsets:
             return ErrorCode.NONE
+        try:
+            # Until the offsets are written, no later assignment is: its members begin at them.
+            with partition.store.lock:
+                error = self._check_commit(partition, group_id, member_id, generation)
+                if error is not ErrorCode.NONE:
+                    return error
+                last = partition.store.commit(group_id, offsets, self._now_ms())
+            partition.store.wait_durable(last, park)
+        except (ProtocolError, StorageError) as failure:
+            return self._partitions.storage_error("commit", group_id, failure)
+        return ErrorCode.NONE
+
+    def _check_commit(
+        self, partition: GroupPartition, group_id: str, member_id: str, generation: int
+    ) -> ErrorCode:
+        if not self._partitions.hosted.holds(partition):
+            return ErrorCode.NOT_COORDINATOR
         group = partition.groups.get(group_id)
         if group is None:
             if generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
             group = self._partitions.create(partition, group_id)
-        error = group.check_commit(member_id, generation, self._clock_ms())
-        if error is not ErrorCode.NONE:
-            return error
-        try:
-            partition.store.commit(group_id, offsets, self._now_ms(), park)
-        except (ProtocolError, StorageError) as failure:
-            return self._partitions.storage_error("commit", group_id, failure)
-        finally:
-            # The group may have been removed just before the append.
-            self._partitions.create_of_offsets(partition, group_id)
-        return ErrorCode.NONE
+        return group.check_commit(member_id, generation, self._clock_ms())
 
     def commit_transactional(
         self,
@@ -277,6 +285,7 @@ class GroupCoordinator:
         except (ProtocolError, StorageError) as failure:
             return self._partitions.storage_error("commit", group_id, failure)
         finally:
+            # The group may have been removed just before the append.
             self._partitions.create_of_offsets(partition, group_id)
         return ErrorCode.NONE
 

@@ -150,14 +150,13 @@ class OffsetsStore:
         group_id: str,
         offsets: Mapping[PartitionKey, OffsetValue],
         now_ms: int,
-        park: Park = unparked,
-    ) -> None:
-        """Store offsets; returns when they are as durable as the log's flush policy requires.
+    ) -> int:
+        """Store offsets; returns the offset to pass to `wait_durable`.
 
         Raises:
-            StorageError, ProtocolError: nothing was stored, or the disk failed.
+            StorageError, ProtocolError: nothing was stored.
         """
-        self.wait_durable(self._append(_offset_changes(group_id, offsets), now_ms), park)
+        return self._append(_offset_changes(group_id, offsets), now_ms)
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Any:
         """Begin to verify that a transaction may begin here; None if it has already begun.

@@ -242,7 +242,7 @@ def test_acknowledged_commit_survives_power_cut_with_flush_per_append():
     log = MemoryLog()
     log.flush_every_append = True
     store = OffsetsStore(log)
-    store.commit("g", {("t", 0): value(5)}, 1)
+    store.wait_durable(store.commit("g", {("t", 0): value(5)}, 1))
     log.cut()
     assert reloaded(log).offsets("g") == {("t", 0): value(5)}
 
@@ -295,7 +295,7 @@ def test_wait_for_durability_is_bounded():
     log = Slow()
     store = OffsetsStore(log, StoreSettings(wait_s=0.25))
     with pytest.raises(RequestTimedOut):
-        store.commit("g", {("t", 0): value(1)}, 1)
+        store.wait_durable(store.commit("g", {("t", 0): value(1)}, 1))
     with pytest.raises(RequestTimedOut):
         store.wait_durable(store.remove("g", [("t", 0)], 1))
     assert log.asked == (0.25, 0.25)
