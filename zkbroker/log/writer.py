@@ -13,6 +13,7 @@ from functools import partial
 from zkbroker.codecs import FETCH_SINCE
 from zkbroker.config.log import NEVER, LogConfig
 from zkbroker.errors import CorruptMessage, ErrorCode, ProtocolError
+from zkbroker.log import names
 from zkbroker.log.parts import NO_EPOCH, LogParts
 from zkbroker.log.producers.stability import Verification
 from zkbroker.log.results import AppendResult
@@ -290,6 +291,13 @@ class LogWriter:
         try:
             if segment.must_roll(prepared, size, now, self._segment_bytes, self._roll_ms):
                 segment = log.roll(now_ms=now)
+            if markers is None:
+                markers = markers_in(prepared) if tracked else _NO_MARKERS
+            if markers and any(each and each.kind == ABORT for each in markers.values()):
+                # Without a free descriptor nothing may be written: a marker alone would stay in the
+                # file, at the offset of the next append.
+                indexes = log.directory.open_files.transaction_indexes
+                indexes.open(segment.path(names.TXNINDEX))
             segment.append(prepared, size, fetch_since=fetch_since)
             if tracked:
                 log.tracking.record(segment, prepared, markers)

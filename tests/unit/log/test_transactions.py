@@ -13,6 +13,7 @@ from tests.support.logs import (
     TP,
     EagerRuntime,
     HookedFileSystem,
+    ScarceFileSystem,
     append,
     append_transactional,
     crash,
@@ -28,7 +29,7 @@ from tests.support.logs import (
 from tests.support.powercut import PowerCutFileSystem
 from tests.support.transactional import TransactionalLog
 from zkbroker.admin.log_check import check_logs, repair_logs
-from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.errors import ErrorCode, ProtocolError, StorageError
 from zkbroker.log import Log, TopicPartition
 from zkbroker.log.producers.stability import EndedTransactions
 from zkbroker.log.replacing import replace_segments, segment_writer
@@ -394,6 +395,23 @@ def test_abort_opens_no_file_and_has_constant_cost(tmp_path):
             assert len(entries) == count
             effort[count] = steps
     assert effort[200] < 2.1 * effort[100]
+
+
+def test_abort_without_a_free_descriptor_writes_nothing(tmp_path):
+    # Half of it would leave a marker in the file, at the offset of the next append.
+    fs = ScarceFileSystem(written_ending=".txnindex")
+    with started_log(tmp_path, fs=fs) as log:
+        append_transactional(log)
+        fs.left = 0
+        with pytest.raises(StorageError, match="Too many open files"):
+            end_transaction(log, commit=False)
+        fs.left = None
+        append(log, 1)
+        end_transaction(log, commit=False)
+        files = [each.path(".log").read_bytes() for each in log.segments]
+        stored = [(each.base_offset, each.is_control) for f in files for each in iter_entries(f)]
+        assert stored == [(0, False), (1, False), (2, True)]
+        assert [tuple(each) for s in log.segments for each in s.aborted] == [(1, 0, 2, 3)]
 
 
 def test_read_cost_does_not_grow_with_earlier_aborts(log):

@@ -15,7 +15,6 @@ from zkbroker.log.names import TopicPartition
 from zkbroker.log.producers.stability import EndedTransactions, Verification
 from zkbroker.log.producers.state import BatchMetadata, ProducerState
 from zkbroker.log.segments.segment import Segment
-from zkbroker.log.validation import markers_in
 from zkbroker.records import ABORT, EntryInfo, Marker, PreparedSet
 
 
@@ -69,17 +68,13 @@ class ProducerTracking:
         return self._verifications.setdefault(producer_id, Verification())
 
     def record(
-        self, segment: Segment, prepared: PreparedSet, markers: Mapping[int, Marker | None] | None
+        self, segment: Segment, prepared: PreparedSet, markers: Mapping[int, Marker | None]
     ) -> None:
-        """Record the batches of a set that was written to a segment.
-
-        Its markers, by offset, are read from it if they are not given.
+        """Record the batches of a set that was written to a segment, with its markers by offset.
 
         Raises:
             OSError: the transaction index cannot be written.
         """
-        if markers is None:
-            markers = markers_in(prepared)
         for entry in prepared.batches:
             marker = markers[entry.base_offset] if entry.is_control else None
             if marker is not None and marker.kind == ABORT:

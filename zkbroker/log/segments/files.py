@@ -85,6 +85,15 @@ class AppendedFiles:
         self._limit = limit
         self._open: OrderedDict[Path, int] = OrderedDict()
 
+    def open(self, path: Path) -> None:
+        """Open a file, which is created if it does not exist: the next `append` only writes.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        with self._lock:
+            self._hold(path)
+
     def append(self, path: Path, data: bytes) -> None:
         """Write at the end of a file, which is created if it does not exist.
 
@@ -92,14 +101,17 @@ class AppendedFiles:
             OSError: the disk failed.
         """
         with self._lock:
-            if path in self._open:
-                self._open.move_to_end(path)
-            else:
-                if len(self._open) >= self._limit:
-                    _, oldest = self._open.popitem(last=False)
-                    self._fs.close(oldest)
-                self._open[path] = self._fs.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            self._fs.write_all(self._open[path], data)
+            self._fs.write_all(self._hold(path), data)
+
+    def _hold(self, path: Path) -> int:
+        if path in self._open:
+            self._open.move_to_end(path)
+        else:
+            if len(self._open) >= self._limit:
+                _, oldest = self._open.popitem(last=False)
+                self._fs.close(oldest)
+            self._open[path] = self._fs.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        return self._open[path]
 
     def close(self, path: Path) -> None:
         """Close a file if it is open: its path is about to name another file, or none."""
