@@ -194,7 +194,9 @@ def topics_to_delete(session: ZkSession, watch: Settable | None = None) -> list[
 def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
     """Remove all nodes of a topic and the request; the controller's part of a deletion.
 
-    It may be repeated after an interruption: the request is removed last.
+    It may be repeated after an interruption. The topic goes in one transaction with its settings
+    and the request: removed later, they would be those of a new topic of the same name, which would
+    lose its settings, or be deleted.
 
     Args:
         session: a started session.
@@ -213,13 +215,13 @@ def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
             [f"{path}/state" for path in below],
             below,
             [partitions],
-            [paths.topic(name)],
-            [paths.topic_config(name)],
-            [paths.delete_topic(name)],
         ):
             refused = _delete_all(session, group, epoch_version)
             if refused:
                 break
+        if not refused:
+            last = [paths.topic(name), paths.topic_config(name), paths.delete_topic(name)]
+            refused = _delete_together(session, last, epoch_version)
         if not refused:
             logger.info("topic removed topic=%s", name)
             return
@@ -239,6 +241,18 @@ def _delete_all(session: ZkSession, group: Sequence[str], epoch_version: int) ->
         for path, failed in zip(group, answers, strict=True)
         if failed is not None and not isinstance(failed.cause, NoNode)
     ]
+
+
+def _delete_together(session: ZkSession, group: Sequence[str], epoch_version: int) -> list[str]:
+    """Delete nodes at once, missing ones are fine; returns the one that was changed meanwhile."""
+    stats = session.exists_many(group)
+    operations = [
+        Delete(path, stat.version)
+        for path, stat in zip(group, stats, strict=True)
+        if stat is not None
+    ]
+    (failed,) = controller_transactions(session, [operations], epoch_version)
+    return [] if failed is None else [failed.path]
 
 
 def _descendants(session: ZkSession, path: str) -> list[str]:

@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 
 from zkbroker.errors import RegistryError
@@ -7,7 +9,7 @@ from zkbroker.registry.controller_writes import (
     check_elected,
     controller_transactions,
 )
-from zkbroker.zookeeper import Create, Delete, NodeExists, NoNode
+from zkbroker.zookeeper import ConnectionLost, Create, Delete, NodeExists, NoNode
 
 
 @pytest.fixture
@@ -82,3 +84,35 @@ def test_removal_of_constantly_written_topic_gives_up(session):
     )
     with pytest.raises(RegistryError, match="written to while it is removed"):
         topics.remove_topic(session, "t", 0)
+
+
+def test_settings_of_topic_created_during_removal_stay(session):
+    topics.create_topic(session, "t", {0: [1]}, {"retention.ms": "1"})
+    topics.mark_for_deletion(session, "t")
+    created = []
+
+    def create_once_it_is_gone():
+        if not created and session.exists(paths.topic("t")) is None:
+            created.append(True)
+            topics.create_topic(session, "t", {0: [2]}, {"cleanup.policy": "compact"})
+
+    session.before = create_once_it_is_gone
+    topics.remove_topic(session, "t", 0)
+    session.before = lambda: None
+    create_once_it_is_gone()
+    assert topics.topic_config(session, "t") == {"cleanup.policy": "compact"}
+
+
+def test_removed_topic_leaves_no_request_when_the_connection_breaks(session):
+    topics.create_topic(session, "t", {0: [1]})
+    topics.mark_for_deletion(session, "t")
+
+    def break_once_it_is_gone():
+        if session.exists(paths.topic("t")) is None:
+            raise ConnectionLost("not connected")
+
+    session.before = break_once_it_is_gone
+    with contextlib.suppress(ConnectionLost):
+        topics.remove_topic(session, "t", 0)
+    # The next controller would delete a new topic of that name.
+    assert topics.topics_to_delete(session) == []
