@@ -83,8 +83,14 @@ class Reassignment:
             if not self.context.replicas(key):
                 del self.context.reassigning[key]  # its topic is gone
                 store = True
-            elif self._caught_up(key, replicas) and self._finish(key, replicas):
+            elif self._caught_up(key, replicas) and self._decide(key, replicas):
                 finished[key] = replicas
+        if finished:
+            # Sent before the assignments are stored: if this term ends in between, the next one
+            # finds there which replicas are to be stopped.
+            self.batch.flush()
+        for key, replicas in finished.items():
+            self._finish(key, replicas)
         if store or finished:
             store_reassignment(
                 self.session, self.context.reassigning, self.partitions.epoch_version, finished
@@ -135,7 +141,8 @@ class Reassignment:
         self.session.exists_many(watched, [self.watch(key) for key in keys])
         self.partitions.read_again(keys)
 
-    def _finish(self, key: Key, replicas: tuple[int, ...]) -> bool:
+    def _decide(self, key: Key, replicas: tuple[int, ...]) -> bool:
+        """Store the decision for the new replicas alone, and stop the others; False if it waits."""
         present = self.context.replicas(key)
         dropped = tuple(broker for broker in present if broker not in replicas)
         if dropped or present != replicas:
@@ -150,11 +157,14 @@ class Reassignment:
             self.batch.decided(key, online, replicas=replicas)
             self.batch.stop(key, dropped, delete=False)
             self.batch.stop(key, dropped, delete=True)
+        return True
+
+    def _finish(self, key: Key, replicas: tuple[int, ...]) -> None:
+        if self.context.replicas(key) != replicas:
             self._assign(key, replicas)
         del self.context.reassigning[key]
         self.batch.metadata([key])
         logger.info("reassignment done partition=%s-%d replicas=%s", *key, list(replicas))
-        return True
 
     def _assign(self, key: Key, replicas: tuple[int, ...]) -> None:
         self.context.assignments[key[0]] = replace_assignment(

@@ -6,6 +6,7 @@ from tests.support.controlled_cluster import ControlledCluster
 from zkbroker.controller import reassignment
 from zkbroker.registry import paths, topics
 from zkbroker.registry.state_form import StateForm
+from zkbroker.zookeeper import ConnectionLost
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -194,6 +195,26 @@ def test_next_controller_continues_reassignment(cluster):
     change_isr(cluster, T0, 0, 1, 2, 3)
     assert assigned(cluster, T0) == [2, 3]
     assert not cluster.exists(paths.REASSIGN_PARTITIONS)
+
+
+def test_dropped_replicas_are_stopped_although_zookeeper_fails_at_the_end(cluster):
+    # The next controller no longer finds them in the assignment.
+    reassign(cluster, (T0, [2, 3]))
+
+    def fail_once_assigned():
+        if assigned(cluster, T0) == [2, 3]:
+            raise ConnectionLost("not connected")
+
+    cluster.change_isr(T0, 0, 1, 2, 3)
+    cluster.session.before = fail_once_assigned
+    with pytest.raises(ConnectionLost):
+        cluster.settle()
+    cluster.session.before = lambda: None
+    cluster.elect_controller()
+    assert not cluster.exists(paths.REASSIGN_PARTITIONS)
+    assert (
+        cluster.channels.stopped(0, delete=True) == cluster.channels.stopped(1, delete=True) == {T0}
+    )
 
 
 def test_move_finishes_after_leader_failure(cluster):
