@@ -19,7 +19,7 @@ from zkbroker.records import (
     iter_records,
     offset_after,
 )
-from zkbroker.runtime import Park, Runtime, Task, unparked
+from zkbroker.runtime import Lock, Park, Runtime, Task, unparked
 from zkbroker.runtime.threads import ThreadsRuntime
 
 TP = TopicPartition("my-topic", 0)
@@ -120,6 +120,23 @@ class UnreplicatedLog:
     ) -> None:
         with park(lambda: None):
             self._log.wait_durable(last_offset, timeout_s)
+
+
+class WaitedForLock:
+    """A lock for which something else happens during the first wait: `meanwhile` is called."""
+
+    def __init__(self, lock: Lock, meanwhile: Callable[[], object]) -> None:
+        self._lock = lock
+        self._meanwhile: Callable[[], object] | None = meanwhile
+
+    def __enter__(self) -> object:
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return self._lock.__enter__()
+
+    def __exit__(self, *error: Any) -> object:
+        return self._lock.__exit__(*error)
 
 
 class InlineTask:

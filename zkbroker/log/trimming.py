@@ -65,8 +65,15 @@ def delete_old_segments(log: LogParts, now_ms: int, end: int) -> int:
         ConfigError: the policy cannot be loaded, or failed.
         StorageError: the disk failed.
     """
-    if "delete" not in log.config.cleanup_policy:
-        return advance_start(log, log.log_start_offset)
+    # Held from the decision on: a truncation in between would remove what the decision is about.
+    with log.files_lock:
+        start = log.log_start_offset
+        if "delete" in log.config.cleanup_policy:
+            start = _start_by_policy(log, now_ms, end)
+        return advance_start(log, start)
+
+
+def _start_by_policy(log: LogParts, now_ms: int, end: int) -> int:
     with log.lock, log.directory.storage():
         log.require_online()
         segments = log.segments
@@ -80,8 +87,7 @@ def delete_old_segments(log: LogParts, now_ms: int, end: int) -> int:
         if count and count == len(segments) and log.log_end_offset <= end:
             log.roll(now_ms=now_ms)
         bases = [each.base_offset for each in log.segments[: max(count, 0) + 1]]
-        start = max((base for base in bases if base <= end), default=log.log_start_offset)
-    return advance_start(log, start)
+        return max((base for base in bases if base <= end), default=log.log_start_offset)
 
 
 def truncate(log: LogParts, offset: int) -> None:

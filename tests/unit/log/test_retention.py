@@ -8,6 +8,7 @@ from tests.support.logs import (
     TP,
     Clock,
     EagerRuntime,
+    WaitedForLock,
     append,
     make_manager,
     message_set,
@@ -46,6 +47,21 @@ def test_size_retention_keeps_at_least_the_limit():
     for limit, count in ((400, 0), (399, 0), (300, 1), (250, 1), (200, 2), (0, 4), (-1, 0)):
         config = LogConfig(retention_ms=-1, retention_bytes=limit)
         assert TimeAndSize(config).expired(segments, NOW) == count
+
+
+def test_messages_that_replace_expired_ones_while_retention_waits_stay(tmp_path):
+    def replace():
+        log.truncate_fully_and_start_at(2)
+        append(log, 4, timestamp=clock.now, times=10)
+
+    clock = Clock()
+    with started(tmp_path, clock=clock, segment_bytes=1000, retention_ms=HOUR) as manager:
+        log = manager.get_or_create(TP)
+        append(log, 4, timestamp=clock.now, times=10)
+        clock.advance(2 * HOUR)
+        log.files_lock = WaitedForLock(log.files_lock, replace)
+        assert manager.upkeep.run_retention() == 0
+        assert (log.log_start_offset, log.log_end_offset) == (2, 42)
 
 
 def test_expired_segments_are_renamed_then_removed_after_delay(tmp_path):

@@ -10,6 +10,7 @@ from tests.support.logs import (
     TP,
     EagerRuntime,
     ScarceFileSystem,
+    WaitedForLock,
     append_transactional,
     end_transaction,
     flip_bit,
@@ -254,6 +255,14 @@ def test_cleaner_applies_retention_to_compacted_logs(opened):
     assert opened.manager.upkeep.run_retention() == 0
     assert opened.manager.cleaner.delete_old_segments() > 0
     assert opened.log.log_start_offset > 0
+
+
+def test_retention_goes_on_with_a_log_that_was_emptied_while_it_waited(opened):
+    log = opened.log
+    log.advance_start_to(10)
+    log.files_lock = WaitedForLock(log.files_lock, lambda: log.truncate_to(3))
+    assert opened.manager.cleaner.delete_old_segments() == 0
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
 
 
 def test_cleaned_segment_keeps_time_of_its_last_source(opened):
