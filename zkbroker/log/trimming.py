@@ -154,5 +154,8 @@ def _forget_stable(log: LogParts, end: int) -> None:
     log.lowest_cut = min(log.lowest_cut, end)
     log.directory.lower_cleaned(log.topic_partition, end)
     log.durability.lower(end)
-    log.directory.save_recovery_point(log.topic_partition, lambda: log.durability.recovery_start)
+    # A flush while this waits for its turn finds the messages stable again.
+    log.directory.save_recovery_point(
+        log.topic_partition, lambda: min(end, log.durability.recovery_start)
+    )
     log.require_online()
