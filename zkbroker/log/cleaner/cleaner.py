@@ -133,6 +133,7 @@ class LogCleaner:
         if part is None:
             return None
         log, stats = part.log, None
+        first = log.segments[0].base_offset
         try:
             stats = clean(
                 part,
@@ -148,7 +149,9 @@ class LogCleaner:
             cause = error.__cause__
             if isinstance(cause, OSError) and cause.errno in NO_DESCRIPTORS:
                 return None
-            if log.offline is None:
+            # A file that left with its segment, since the log's start moved, is no damage.
+            gone = isinstance(cause, FileNotFoundError) and log.segments[0].base_offset > first
+            if log.offline is None and not gone:
                 self._uncleanable[log] = str(error)
         except Exception as error:
             logger.exception(

@@ -9,6 +9,7 @@ from tests.support.clocks import Clock
 from tests.support.logs import (
     TP,
     EagerRuntime,
+    HookedFileSystem,
     ScarceFileSystem,
     WaitedForLock,
     append_transactional,
@@ -231,6 +232,26 @@ def test_log_is_cleaned_once_there_are_file_descriptors_again(tmp_path, left):
     scarce.clean()
     assert len(read_all(scarce.log)) == 5
     scarce.manager.close()
+
+
+def test_log_is_cleaned_after_a_pass_of_which_segments_were_deleted(tmp_path):
+    def delete_before_it_is_read(path, flags):
+        if path == files[2]:
+            fs.before.clear()
+            found.log.advance_start_to(45)
+            found.manager.upkeep.run_deletions(found.clock() + 10**9)
+
+    fs = HookedFileSystem()
+    found = CleanableLog(tmp_path, COMPACT | {"cleanup.policy": "compact,delete"}, fs=fs)
+    found.fill()
+    files = [each.path(".log") for each in found.log.segments]
+    fs.before["open"] = delete_before_it_is_read
+    found.manager.cleaner.clean_one()
+    assert not files[2].exists()
+    assert found.manager.cleaner.uncleanable() == {}
+    found.manager.cleaner.clean_one()
+    assert len(read_all(found.log)) == 5
+    found.manager.close()
 
 
 def test_log_below_dirty_ratio_is_not_cleaned(opened):
