@@ -27,6 +27,7 @@ from zkbroker.coordinator.transactions.transitions import RETRY_S, Transitions
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
 from zkbroker.runtime import OwnerLoop, Park, Runtime, finish_anyway, unparked
+from zkbroker.runtime.repeated_lines import RepeatedLines
 from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
@@ -103,6 +104,7 @@ class TransactionCoordinator:
         )
         self._transitions = Transitions(self._hosted, markers, runtime=runtime)
         self._refused_ms = 0
+        self._waits = RepeatedLines(clock=lambda: runtime.clock_ms() / 1000)
         abort_s, expire_s = settings.abort_check_ms / 1000, settings.expiration_check_ms / 1000
         self._timeouts = OwnerLoop(
             runtime, self._check_timeouts, name="txn-timeouts", logger=logger, retry_s=abort_s
@@ -149,7 +151,14 @@ class TransactionCoordinator:
                 partition.store.wait_replicated()
                 break
             except ZkbrokerError as error:
-                logger.info("loading waits partition=%d reason=%s", partition.number, error)
+                left_out = self._waits.admit(partition.number)
+                if left_out is not None:
+                    logger.info(
+                        "loading waits partition=%d left_out=%d reason=%s",
+                        partition.number,
+                        left_out,
+                        error,
+                    )
                 self._runtime.sleep(RETRY_S)
         partition.transactions = {name: Transaction(state) for name, state in found.items()}
         partition.size_bytes = sum(size_of(name, state) for name, state in found.items())

@@ -21,6 +21,7 @@ from zkbroker.coordinator.transactions.transaction import (
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.protocol.transaction_topic import TransactionState
 from zkbroker.runtime import Park, Runtime, unparked
+from zkbroker.runtime.repeated_lines import RepeatedLines
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Transitions:
         self._runtime = runtime
         self._now_ms = runtime.now_ms
         self.counts = TransactionCounts()
+        self._failures = RepeatedLines(clock=lambda: runtime.clock_ms() / 1000)
         self.appends_retried = 0
         """Transactions whose Complete* record is being written again."""
 
@@ -78,12 +80,15 @@ class Transitions:
             self.counts.failed_writes += 1
             if transaction.current is None:
                 partition.transactions.pop(transactional_id, None)
-            logger.warning(
-                "transition not written transactional_id=%s state=%s error=%s",
-                transactional_id,
-                target.state.name,
-                error,
-            )
+            left_out = self._failures.admit((transactional_id, target.state))
+            if left_out is not None:
+                logger.warning(
+                    "transition not written transactional_id=%s state=%s left_out=%d error=%s",
+                    transactional_id,
+                    target.state.name,
+                    left_out,
+                    error,
+                )
             return write_error(error, _IN_DOUBT)
         except BaseException:
             transaction.failed()

@@ -335,6 +335,29 @@ def test_loaded_state_is_served_after_replication(make, setup):
     until(lambda: successor.coordinator.verify(ID, *setup.producer, [A]) is E.NONE)
 
 
+def test_writes_that_are_repeated_while_replicas_are_missing_log_one_line_each(make, setup, caplog):
+    class WithoutReplicas(MemoryLog):
+        waits = 0
+
+        def wait_durable(self, last_offset, timeout_s=None, park=None):
+            self.waits += 1
+            raise NotEnoughReplicas("one in sync")
+
+    setup.begin(A)
+    log = WithoutReplicas()
+    log.segments, log.log_end_offset = setup.log.segments, setup.log.log_end_offset
+    successor = make()
+    with caplog.at_level(logging.INFO):
+        successor.coordinator.host(NUMBER, successor.leadership, log)
+        until(lambda: log.waits > 2)
+        setup.log.fail_with = NotEnoughReplicas("one in sync")
+        for _ in range(3):
+            assert setup.end() is E.COORDINATOR_NOT_AVAILABLE
+    lines = [each.getMessage() for each in caplog.records]
+    assert sum("loading waits" in each for each in lines) == 1
+    assert sum("transition not written" in each for each in lines) == 1
+
+
 def test_new_epoch_of_same_leadership_does_not_reload(setup):
     setup.begin(A)
     before = setup.partition()
