@@ -296,6 +296,8 @@ class Worker:
                 try:
                     outlet.producer.send_batch(batch)
                 except BaseException:
+                    # A release that waits for the chunk must not commit it.
+                    self.tracker.drop([chunk.partition.key])
                     ticket.finish()
                     raise
         finally:

@@ -1,5 +1,6 @@
 """One stream: chunks, batches and commits."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +25,7 @@ from zkbroker.mirror.source_cluster import SourceCluster
 from zkbroker.mirror.tracker import Place
 from zkbroker.mirror.worker import Worker, passes
 from zkbroker.producer import KeyedMessage, MessageTooLarge
-from zkbroker.producer.errors import TransactionAbortable
+from zkbroker.producer.errors import ProducerClosed, TransactionAbortable
 from zkbroker.records import Codec, encode_message_set
 from zkbroker.runtime import get_runtime
 
@@ -310,6 +311,30 @@ def test_chunk_sent_after_its_partition_was_given_away_is_not_committed(monkeypa
     setup.go(batch(source))
     assert len(setup.target.sent) == 1
     assert (setup.source.committed, setup.syncs) == ({}, [])
+
+
+def test_release_under_way_does_not_commit_a_chunk_that_could_not_be_sent(monkeypatch):
+    setup, waits, releases = StreamSetup(), threading.Event(), []
+    worker = setup.make()
+    wait_done = worker.tracker.wait_done
+
+    def waited(*arguments):
+        waits.set()
+        return wait_done(*arguments)
+
+    def closed(sent):
+        releases.append(threading.Thread(target=setup.release, args=([KEY],)))
+        releases[0].start()
+        assert waits.wait(10)
+        raise ProducerClosed("closed")
+
+    monkeypatch.setattr(worker.tracker, "wait_done", waited)
+    setup.target.send_batch = closed
+    setup.source.chunks.append(batch(partition()))
+    setup.source.wake()
+    assert worker.join(60)
+    releases[0].join()
+    assert setup.source.committed == {}
 
 
 def test_skipped_topics_are_committed_without_sending():

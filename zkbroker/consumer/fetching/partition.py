@@ -206,16 +206,18 @@ def positions(
     partitions: Mapping[PartitionKey, ConsumedPartition], *, in_hand: bool
 ) -> dict[PartitionKey, int]:
     """Return the next offset of each partition where it is known; see `position`."""
-    found = {key: each.position(in_hand=in_hand) for key, each in partitions.items()}
+    # A copy: another task may take partitions up, or give them away.
+    found = {key: each.position(in_hand=in_hand) for key, each in dict(partitions).items()}
     return {key: position for key, position in found.items() if position is not None}
 
 
 def lag(partitions: Mapping[PartitionKey, ConsumedPartition]) -> dict[PartitionKey, int]:
     """Return how many offsets each partition is behind, as of its last fetch."""
+    present = dict(partitions)
     return {
-        key: max(0, partitions[key].high_watermark - position)
-        for key, position in positions(partitions, in_hand=True).items()
-        if partitions[key].high_watermark >= 0
+        key: max(0, present[key].high_watermark - position)
+        for key, position in positions(present, in_hand=True).items()
+        if present[key].high_watermark >= 0
     }
 
 

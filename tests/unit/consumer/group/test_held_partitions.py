@@ -32,6 +32,19 @@ def test_partitions_start_at_committed_offsets(held: HeldPartitions) -> None:
     assert held.positions() == {T0: 5}
 
 
+def test_partitions_may_be_given_away_while_their_lag_is_read(held: HeldPartitions) -> None:
+    class Leaving:
+        high_watermark = 5
+
+        def position(self, *, in_hand: bool) -> int:
+            held.partitions.pop(T1, None)  # as the polling task does
+            return 1
+
+    held.add([T0, T1], {T0: Committed(0), T1: Committed(0)})
+    held.partitions[T0] = Leaving()
+    assert held.lag() == {T0: 4}
+
+
 def test_returned_messages_are_processed_at_next_mark(held: HeldPartitions) -> None:
     held.add([T0], {T0: Committed(5)})
     fetched(held, T0, 5, 3)
