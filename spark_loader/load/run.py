@@ -252,8 +252,11 @@ class Run:
         try:
             self.checkpoints.table.commit(entry, tabled, schema, since=plan.positions)
         except CheckpointError:
-            # Another run was published first: this run's files can never count.
-            self.checkpoints.give_up(plan)
+            latest = self.checkpoints.table.latest()
+            if latest is None or not latest.counts(plan.run):
+                # Another run was published first: this run's files can never count. If this very
+                # run was published, by another load or by a commit whose answer was lost, they do.
+                self.checkpoints.give_up(plan)
             raise
         try:
             self._commit_group(options.group, positions)

@@ -124,6 +124,22 @@ def test_without_locks_one_of_two_loads_of_a_partition_counts(load, output, form
     assert verified(output).commits == 1
 
 
+@pytest.mark.parametrize("format_", ["parquet", "json"])
+def test_files_stay_when_another_load_published_the_same_run(load, output, format_):
+    other = []
+
+    def again():
+        # The second load sees the plan of the first, and resumes it.
+        other.append(load("a", NoLocks("never", None), format=format_))
+
+    filesystem = NoLocks("after publish 00000.json", again)
+    with pytest.raises(CheckpointError, match="run 1 was already published"):
+        load("a", filesystem, format=format_)
+    assert [(each.resumed, each.adopted, each.rows) for each in other] == [(True, 1, 20)]
+    assert verified(output).rows == 20
+    assert load("a").rows == 0
+
+
 def test_stopped_run_is_resumed_only_by_load_of_its_topic(load, output, lake):
     with pytest.raises(Crash):
         load("a", CrashingFileSystem(LOCAL, "after publish 00000.json"))
