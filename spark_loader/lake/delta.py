@@ -144,14 +144,19 @@ class DeltaTable:
         """Nothing to do: a commit is one file."""
 
     def delete(
-        self, change: Change, cuts: Mapping[TopicPartition, int], held: Sequence[LiveFile]
+        self,
+        base: DeltaSnapshot,
+        change: Change,
+        cuts: Mapping[TopicPartition, int],
+        held: Sequence[LiveFile],
     ) -> None:
+        version = base.version
+
         def write() -> int:
-            table = self._for_writing()
-            before = table.version()
+            table = self._open(version)
             self._log.fetch([each.path for each in held])
             table.delete(predicate(cuts), commit_properties=self._properties(change))
-            if table.version() == before and change.run:
+            if table.version() == version and change.run:
                 # No row matched, so nothing was committed; the entry still has to be.
                 self._append(table, [], change)
             return self._version_after(table)

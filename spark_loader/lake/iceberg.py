@@ -187,10 +187,12 @@ class IcebergTable:
         self._commit(base, change, change.files, change.removed)
 
     def delete(
-        self, change: Change, cuts: Mapping[TopicPartition, int], held: Sequence[LiveFile]
+        self,
+        base: IcebergSnapshot,
+        change: Change,
+        cuts: Mapping[TopicPartition, int],
+        held: Sequence[LiveFile],
     ) -> None:
-        base = self.newest()
-        assert base is not None
         made: list[TableFile] = []
         gone: list[LiveFile] = []
         for file in held:

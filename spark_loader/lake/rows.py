@@ -16,7 +16,7 @@ def take_back(table: LakeTable, entry: Entry) -> None:
     """Remove the rows that a rewind withdraws, as far as they are still there."""
     cuts = cuts_of(entry)
     if concerned(table.files(), cuts):
-        table.delete(None, cuts)
+        table.delete(entry, cuts, published=True)
 
 
 def cuts_of(entry: Entry) -> dict[TopicPartition, int]:

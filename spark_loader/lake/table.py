@@ -224,23 +224,34 @@ class LakeTable:
 
     def delete(
         self,
-        entry: Entry | None,
+        entry: Entry,
         cuts: Mapping[TopicPartition, int],
         since: Mapping[TopicPartition, int] | None = None,
+        *,
+        published: bool = False,
     ) -> None:
         """Take rows out of the table, and publish the entry, in one commit.
 
         Args:
-            entry: its entry; None where it is published already.
+            entry: its entry.
             cuts: rows at or beyond an offset of their partition are removed.
             since: as for `commit`.
+            published: whether the entry is published already; nothing is removed if a later run
+                counts.
         """
         for _ in range(_TRIES):
+            base = self.newest()
+            assert base is not None
+            # Read after the snapshot, and not read again: a later run may load the same offsets.
             latest = self.latest()
-            complete = self._continued(entry or _without_run("rewind"), latest, since)
+            if published and (latest is None or latest.run != entry.run):
+                # A load takes rows back before it begins, so those that are there now count.
+                return None
+            wanted = _without_run("rewind") if published else entry
+            complete = self._continued(wanted, latest, since)
             change = self._change(complete, latest, base_schema())
             try:
-                return self.format.delete(change, cuts, concerned(self.files(), cuts))
+                return self.format.delete(base, change, cuts, concerned(base.files(), cuts))
             except CommitLost:
                 continue
         raise self._too_slow()

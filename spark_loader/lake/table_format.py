@@ -122,11 +122,18 @@ class TableFormat(Protocol):
         """Finish what a crash left half done after a commit."""
 
     def delete(
-        self, change: Change, cuts: Mapping[TopicPartition, int], held: Sequence[LiveFile]
+        self,
+        base: Any,
+        change: Change,
+        cuts: Mapping[TopicPartition, int],
+        held: Sequence[LiveFile],
     ) -> None:
-        """Take rows at or beyond an offset of their partition out of the table.
+        """Take rows at or beyond an offset of their partition out of one of its snapshots.
+
+        Rows that were committed since are left.
 
         Args:
+            base: the snapshot.
             change: the commit; one without a run is left out if there is no such row.
             cuts: the offsets.
             held: the files that may hold such rows.

@@ -6,6 +6,7 @@ import pytest
 
 from spark_loader import EventTime, LoadError
 from spark_loader.errors import CheckpointError
+from spark_loader.lake import recover
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.formats import TABLE_FORMATS
 from spark_loader.lake.optimize import optimize, vacuum
@@ -175,6 +176,32 @@ def test_offsets_load_once_after_crash_beside_other_load(load, output, cluster):
     total = {topic: cluster.end(topic, 0) for topic in "ab"}
     assert offsets(output) == total
     verified(output)
+
+
+@pytest.mark.parametrize("before", ["look", "deletion"])
+def test_rows_stay_if_other_load_begins_after_rewind(
+    load, output, cluster, command, lake, before, monkeypatch
+):
+    cluster.append("a", 1, [b"%d" % n for n in range(20)])
+    load("ab", group_bytes=1 << 20)
+    command("rewind", output, "-t", "a", "--partition", 0, "--to", 10)
+    cluster.append("b", 0, [b"new"])
+    place, name = {"look": (recover, "take_back"), "deletion": (type(lake.table.format), "delete")}[
+        before
+    ]
+    original = getattr(place, name)
+    reloaded = []
+
+    def later(*given, **named):
+        monkeypatch.setattr(place, name, original)
+        # It began before the other load, which has the lock now.
+        reloaded.append(load("a", NoLocks("never", None)).rows)
+        return original(*given, **named)
+
+    monkeypatch.setattr(place, name, later)
+    assert load("b").rows == 1
+    assert reloaded == [10]
+    assert verified(output).rows == 61
 
 
 def test_vacuum_keeps_files_of_running_load(run, cluster, output, lake):
