@@ -36,9 +36,8 @@ class Quarantine:
     limit: int | None
     count: int = field(default=0, init=False)
     files: list[DataFile] = field(default_factory=list, init=False)
-    _lines: list[bytes] = field(default_factory=list, init=False)
+    _lines: list[tuple[int, int, bytes]] = field(default_factory=list, init=False)
     _offsets: list[tuple[int, int]] = field(default_factory=list, init=False)
-    _first: int | None = field(default=None, init=False)
     _until: int = field(default=0, init=False)
 
     def add(self, batch: pa.RecordBatch, reasons: dict[int, str]) -> None:
@@ -79,9 +78,9 @@ class Quarantine:
         self._append(content, entry.start, entry.until)
 
     def _append(self, content: dict[str, Any], start: int, until: int) -> None:
-        self._lines.append(json.dumps(content, ensure_ascii=False).encode() + b"\n")
-        self._first = start if self._first is None else self._first
-        self._until = max(until, start + 1)
+        line = json.dumps(content, ensure_ascii=False).encode() + b"\n"
+        self._lines.append((start, until, line))
+        self._until = max(self._until, until, start + 1)
         if until > start:
             self._offsets.append((start, until))
         self.count += 1
@@ -96,13 +95,16 @@ class Quarantine:
         """Write the quarantine file, if there is anything to write."""
         if not self._lines:
             return
-        start, until = self._first or 0, self._until
+        # Bad values of a batch are set aside before its rows without a time, and damaged entries of
+        # a replay before its rows.
+        self._lines.sort(key=lambda line: line[:2])
+        start, until = self._lines[0][0], self._until
         name = file_name(self.source, start, until, self.token, "jsonl")
         directory = f"{STATE}/quarantine/topic={self.source.topic}"
         staged = f"{self.staging}/{self.token}+{self.source}+quarantine"
         output = self.filesystem.create(join(self.output, staged))
         sink = HashingFile(output)
-        sink.write(b"".join(self._lines))
+        sink.write(b"".join(line for _, _, line in self._lines))
         output.commit()
         self.files.append(
             DataFile(

@@ -66,6 +66,15 @@ def test_bad_values_are_quarantined_and_replayed(cluster, load, output, command)
     assert (report.rows, report.quarantined) == (6, 1)
 
 
+def test_rewind_withdraws_every_quarantined_record_that_loads_again(cluster, load, output, command):
+    append(cluster, visit(0, at=None), visit(1, status="bad"), visit(2))
+    assert load().quarantined == 2
+    printed = command("rewind", output, "-t", "v", "--partition", 0, "--to", 1)
+    # A quarantine file counts as a whole.
+    assert printed == "v-0: the next load begins at offset 0\n"
+    assert (load().quarantined, verified(output).quarantined) == (2, 2)
+
+
 def test_too_many_bad_values_fail_load(cluster, load):
     append(cluster, *[b"%d" % number for number in range(50)])
     with pytest.raises(QuarantineLimit, match=r"more than 10 .*not a JSON object.*columns"):

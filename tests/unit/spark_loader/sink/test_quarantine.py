@@ -46,6 +46,18 @@ def test_quarantined_rows_keep_order_and_reasons(tmp_path):
     assert (lines[2]["until"], base64.b64decode(lines[2]["entry"])) == (15, b"raw")
 
 
+def test_quarantine_file_is_in_order_of_offsets_whatever_comes_first(tmp_path):
+    one = quarantine(tmp_path)
+    one.add_damaged(DamagedEntry(12, 15, b"raw", "checksum"))
+    one.add(BATCH, {2: "no JSON"})
+    one.add(BATCH, {0: "no time"})
+    one.finish()
+    (file,) = one.files
+    assert (file.start, file.until, file.offsets) == (7, 15, ((7, 8), (9, 10), (12, 15)))
+    lines = (tmp_path / file.staged).read_bytes().splitlines()
+    assert [json.loads(line)["offset"] for line in lines] == [7, 9, 12]
+
+
 def test_quarantine_limit_names_last_reason(tmp_path):
     with pytest.raises(QuarantineLimit, match=r"more than 1 records of t-3.*offset 8: no JSON"):
         quarantine(tmp_path, 1).add(BATCH, {0: "no time", 1: "no JSON"})
