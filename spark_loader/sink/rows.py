@@ -126,10 +126,14 @@ class RawRows(RowWriter):
 
 
 def times_as_ms(rows: Any) -> Any:
-    """Return rows with times as milliseconds since 1970, which JSON can hold."""
+    """Return rows with times as milliseconds since 1970, which JSON can hold.
+
+    Microseconds, which columns of values may have, are cut off.
+    """
     for index, column in enumerate(rows.schema):
         if pa.types.is_timestamp(column.type):
-            values = rows.column(index).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+            whole = rows.column(index).cast(pa.timestamp("ms", tz="UTC"), safe=False)
+            values = whole.cast(pa.int64())
             rows = rows.set_column(index, column.name, values)
     return rows
 

@@ -81,6 +81,21 @@ def test_too_many_bad_values_fail_load(cluster, load):
         load(max_quarantined=10)
 
 
+def test_column_with_microseconds_is_quarantined_and_written_as_json(
+    cluster, load, output, tmp_path
+):
+    append(cluster, b'{"at": "2015-05-17T10:05:03.123456Z", "when": 1431857103}')
+    for name, fields in (
+        ("quarantined", {"event_time": EventTime.json("never")}),
+        ("json", {"event_time": EventTime.json("when"), "format": "json"}),
+    ):
+        result = load(output=str(tmp_path / name), **fields)
+        assert (result.rows, result.quarantined) == ((0, 1) if name == "quarantined" else (1, 0))
+        verified(tmp_path / name)
+    [file] = (tmp_path / "json" / "topic=v").rglob("*.jsonl")
+    assert json.loads(file.read_text())["at"] == 1_431_857_103_123
+
+
 def test_typed_columns_are_written_as_json(cluster, load, output):
     append(cluster, visit(1))
     columns = ValueColumns.json(

@@ -64,6 +64,12 @@ def test_times_become_milliseconds():
     assert found.drop_columns("event_time").equals(TABLE.drop_columns("event_time"))
 
 
+def test_times_between_milliseconds_are_cut_to_them():
+    finer = pa.array([1_577_836_800_123_999, None], pa.timestamp("us", tz="UTC"))
+    found = times_as_ms(pa.table({"at": finer}))
+    assert found.column("at").to_pylist() == [1_577_836_800_123, None]
+
+
 def test_only_repeating_columns_use_dictionaries():
     rows = 5000
     table = pa.table(
