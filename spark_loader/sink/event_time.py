@@ -303,5 +303,6 @@ class HourNames:
                 when = (_EPOCH + timedelta(milliseconds=quarter * 900_000)).astimezone(self._zone)
             except OverflowError:
                 raise TimeError(f"no such time: {time_ms} ms") from None
-            name = self._known[quarter] = f"date={when:%Y-%m-%d}/hour={when.hour}"
+            # `%Y` would leave out the zeros of an early year, so that the date could not be read.
+            name = self._known[quarter] = f"date={when.date().isoformat()}/hour={when.hour}"
         return name

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import replace
+from datetime import date
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import spark_loader
-from spark_loader import LoadError
+from spark_loader import EventTime, LoadError
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
 from spark_loader.lake.formats import ICEBERG, TABLE_FORMATS
 from spark_loader.lake.ledger import Entry, Gap
@@ -157,6 +158,23 @@ def test_positions_of_0_7_partitions_are_stored(table):
     table.commit(entry(1, positions={source: 90}))
     assert table.latest().positions == {source: 90}
     assert table.positions([source]) == {source: 90}
+
+
+@pytest.mark.parametrize("kind", TABLE_FORMATS)
+def test_table_with_unset_time_is_readable(run, cluster, output, lake, kind):
+    if kind == ICEBERG:
+        pytest.importorskip("pyiceberg")
+    values = [b'{"at": "0001-01-01T00:00:00Z"}', b'{"at": "2015-05-17T10:05:03Z"}']
+    cluster.append("v", 0, values)
+    run(topics=["v"], table=kind, event_time=EventTime.json("at"))
+    assert verified(output).rows == 2
+    if kind == ICEBERG:
+        found = lake.table.newest().table.scan().to_arrow().column("date").to_pylist()
+    else:
+        import polars as pl
+
+        found = pl.read_delta(str(output)).get_column("date").to_list()
+    assert sorted(found) == [date(1, 1, 1), date(2015, 5, 17)]
 
 
 def test_added_headers_column_is_readable(run, cluster, output):

@@ -84,6 +84,8 @@ def test_hour_names_use_time_zone():
     assert HourNames("Asia/Kathmandu").of(AT) == "date=2015-05-17/hour=15"
     assert HourNames("Pacific/Honolulu").of(AT) == "date=2015-05-17/hour=0"
     assert HourNames().of(-1) == "date=1969-12-31/hour=23"
+    # An unset time of some languages.
+    assert HourNames().of(-62_135_596_800_000) == "date=0001-01-01/hour=0"
     with pytest.raises(TimeError):
         HourNames().of(10**18)
 
