@@ -6,13 +6,21 @@ import json
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from spark_loader import LoadError
+from spark_loader import EventTime, LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.optimize import optimize
 from spark_loader.lake.verify import verify
+from spark_loader.legacy07.generation import GENERATION
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.reading.splits import OffsetRange
+from spark_loader.sink.partition import MapperSink, SinkOptions
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_files
-from tests.support.loading import LOCAL, verified
+from tests.support.loading import LOCAL, entry, verified
+from tests.unit.spark_loader.legacy07.test_reader import FakeFetcher07
+from zkbroker.records.codec import Codec
+from zkbroker.records.legacy07 import build_message, build_wrapper
+from zkbroker.types import Partition07
 
 
 @pytest.mark.parametrize("damage", ["change", "shorten", "remove", "repeat", "move"])
@@ -97,6 +105,36 @@ def test_concurrent_commit_is_not_a_problem(run, cluster, output, format_):
         if not filesystem.happened:
             break
     assert step > 3
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ([b"bad", b"1"], [b"2", b"bad"]),
+        ([b"1", b"bad"], [b"bad", b"2"]),
+        ([b"bad", b"1"], [b"bad", b"2"]),
+    ],
+)
+def test_quarantined_messages_inside_entries_of_0_7_are_not_a_problem(output, lake, entries):
+    log = b"".join(
+        build_wrapper(Codec.GZIP, b"".join(map(build_message, each))) for each in entries
+    )
+    source = TopicPartition("t", Partition07(3, 1))
+    options = SinkOptions(event_time=EventTime.regex(r"^\d+$", "s"))
+    sink = MapperSink(LOCAL, lake.output, lake.staging(1), "token", options)
+    sink.begin(source)
+    reader = GENERATION.reader(FakeFetcher07(log), positions=True, fetch_bytes=len(log))
+    whole = OffsetRange(*source, 0, len(log))
+    for batch in reader.read(whole):
+        sink.write(batch)
+    sink.finish()
+    lake.unstage(sink.quarantined)
+    published = entry(
+        1, ranges=(whole,), positions={source: whole.until}, quarantined=tuple(sink.quarantined)
+    )
+    lake.table.commit(published, sink.tabled, sink.schema)
+    report = verified(output)
+    assert (report.rows, report.quarantined) == (2, 2)
 
 
 def test_files_of_uncommitted_run_are_not_a_problem(run, cluster, output):
