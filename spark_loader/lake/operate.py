@@ -6,7 +6,7 @@ Invariant: a position is moved only by a commit of its own, so `verify` holds be
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_loader.errors import LoadError
@@ -218,12 +218,12 @@ def rewind(
         position = latest.positions.get(source)
         if position is None or to > position:
             raise LoadError(f"{source}: offset {to} is not loaded; the position is {position}")
-        start = _stretch_start(files, source, to)
-        if isinstance(source.partition, Partition07):
-            begun = concerned(there, {source: start})
-            entries = held(checkpoints.filesystem, checkpoints.output, begun).get(source, [])
-            start = min([start, *_entry_starts(entries, start)])
-        positions[source] = start
+
+        def held_from(offset: int, source: TopicPartition = source) -> Sequence[Held]:
+            begun = concerned(there, {source: offset})
+            return held(checkpoints.filesystem, checkpoints.output, begun).get(source, [])
+
+        positions[source] = _rewound(files, source, to, held_from)
     withdrawn = [
         each for each in files if each.source in positions and each.until > positions[each.source]
     ]
@@ -252,6 +252,31 @@ def rewind(
     seal(checkpoints)
     recover(checkpoints)
     return positions
+
+
+def _rewound(
+    files: Sequence[DataFile],
+    source: TopicPartition,
+    to: int,
+    held_from: Callable[[int], Sequence[Held]],
+) -> int:
+    """Return the greatest offset up to `to` that cuts no file, and in Kafka 0.7 no entry, in two.
+
+    Args:
+        files: files beside the table.
+        source: the partition.
+        to: the wanted offset.
+        held_from: returns what the table holds from an offset on.
+    """
+    start = _stretch_start(files, source, to)
+    while isinstance(source.partition, Partition07):
+        begun = min([start, *_entry_starts(held_from(start), start)])
+        # The beginning of the entry may lie in another file.
+        moved = _stretch_start(files, source, begun)
+        if moved == start:
+            break
+        start = moved
+    return start
 
 
 def _entry_starts(found: Iterable[Held], offset: int) -> Iterator[int]:

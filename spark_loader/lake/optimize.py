@@ -132,8 +132,10 @@ def vacuum(
             # Files of unfinished mappers are younger than a safe retention.
             stack.enter_context(alone(checkpoints))
         stack.enter_context(optimizing(checkpoints))
+        # Before the entries: a run that is published in between is then among both.
+        under_way = checkpoints.under_way()
         data, _ = beside(table.entries())
-        kept = {each.path for each in data} | checkpoints.under_way()
+        kept = {each.path for each in data} | under_way
         found = table.format.unneeded(retention_hours)
         doomed = sorted(path for path in found if path not in kept)
         if not dry_run:

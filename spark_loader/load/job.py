@@ -154,7 +154,12 @@ class Loader:
             deadline += waited
             if budget is not None:
                 budget -= sum(each.size for each in latest.ranges)
-            if latest.lag == 0 or not latest.ranges or now >= deadline or budget == 0:
+            if (
+                latest.lag == 0
+                or not latest.ranges
+                or now >= deadline
+                or (budget is not None and budget <= 0)
+            ):
                 return result
             # In Kafka 0.7 offsets are bytes, so rounds are limited by bytes.
             loaded = sum(each.size for each in latest.ranges)

@@ -1,14 +1,18 @@
 """An operator moves positions; status and audit stay consistent."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from spark_loader import LoadError
+from spark_loader.lake import operate
+from spark_loader.reading.positions import TopicPartition
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
 from tests.support.loading import LOCAL, verified
 from tests.support.transactional import TransactionalLog
+from zkbroker.types import Partition07
 
 
 def test_rewind_removes_rows_and_next_load_restores_them(run, cluster, output, command):
@@ -26,6 +30,18 @@ def test_rewind_removes_rows_and_next_load_restores_them(run, cluster, output, c
     verified(output)
     with pytest.raises(LoadError, match="not loaded"):
         command("rewind", output, "-t", "t", "--to", 10_000)
+
+
+def test_rewind_of_0_7_cuts_neither_files_nor_entries():
+    source = TopicPartition("t", Partition07(0, 0))
+    files = [
+        SimpleNamespace(source=source, start=start, until=until)
+        for start, until in ((200, 260), (100, 150), (0, 40))
+    ]
+    runs = [(110, 210), (60, 110)]
+    found = [SimpleNamespace(entries=[each]) for each in runs]
+    assert operate._rewound(files, source, 220, lambda offset: found) == 60
+    assert operate._rewound(files, source, 260, lambda offset: []) == 260
 
 
 def test_setting_position_forward_records_gap(run, cluster, output, command):

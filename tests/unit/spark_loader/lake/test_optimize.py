@@ -2,7 +2,9 @@
 
 import datetime as dt
 import json
+import os
 import shutil
+import time
 
 import pytest
 from deltalake import DeltaTable
@@ -118,6 +120,27 @@ def test_vacuum_keeps_json_files_and_files_of_unfinished_run(lake, output, run, 
     assert vacuum(lake, retention_hours=0, allow_short=True) == []
     result = run(topics=["h"], event_time=BY_VALUE)
     assert (result.resumed, result.adopted, result.rows) == (True, 1, 5)
+    verified(output)
+
+
+def test_vacuum_keeps_files_of_a_run_that_is_published_meanwhile(
+    lake, output, run, cluster, monkeypatch
+):
+    cluster.append("j", 0, [b'{"at": 0}'] * 5)
+    crashing = CrashingFileSystem(LOCAL, "before commit of the table")
+    with pytest.raises(Crash):
+        run(crashing, topics=["j"], event_time=BY_VALUE, format="json")
+    month_ago = time.time() - 30 * 86_400
+    for path in output.rglob("*.jsonl*"):
+        os.utime(path, (month_ago, month_ago))
+    under_way = lake.under_way
+
+    def published_first():
+        assert run(topics=["j"], event_time=BY_VALUE, format="json").adopted == 1
+        return under_way()
+
+    monkeypatch.setattr(lake, "under_way", published_first)
+    assert vacuum(lake) == []
     verified(output)
 
 

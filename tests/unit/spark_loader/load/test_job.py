@@ -7,8 +7,9 @@ import pytest
 
 from spark_loader import EventTime, LoadError, QuarantineLimit
 from spark_loader.reading.positions import LATEST_BOUND, AtOffsets, AtTime, TopicPartition
+from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import AT, verified
+from tests.support.loading import AT, LOCAL, verified
 from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import ConfigError
 
@@ -60,6 +61,14 @@ def test_max_records_bytes_and_seconds_limit_run(run, output):
     assert capped.lag == 110 - capped.rows
     assert run(max_seconds=60).lag == 0
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
+    verified(output)
+
+
+def test_resumed_run_may_be_larger_than_the_limit(run, output):
+    crashing = CrashingFileSystem(LOCAL, "before commit of the table")
+    with pytest.raises(Crash):
+        run(crashing, max_records=30)
+    assert run(max_records=10, max_seconds=60).rows == 30
     verified(output)
 
 
