@@ -125,7 +125,7 @@ class Producer:
             and self._hooks.key_encoder.__class__ is DefaultEncoder
         )
         self._put_plain = self._sender.send_queue.put_plain if plain else None
-        self._closed = False
+        self._closed = self._forked = False
         self._closing = self._runtime.lock()
         process_exit.enlist(self)
         abandon_in_child(self)
@@ -298,7 +298,11 @@ class Producer:
         Raises:
             Undelivered: some messages failed.
             RequestTimedOut: the outcome is not known in time.
+            ForkedProducer: the producer was made before a fork.
         """
+        if self._forked:
+            # Only the parent has the task that would answer.
+            raise ForkedProducer(made_before_fork("producer"))
         wait_s = timeout_s if timeout_s is not None else self.config.delivery_timeout_ms / 1000 + 5
         deadline = time.monotonic() + wait_s
         self._sender.hurry(1)
@@ -359,7 +363,7 @@ class Producer:
 
     def abandon_after_fork(self) -> None:
         """Refuse to send; called in the child of a fork."""
-        self._closed = True
+        self._closed = self._forked = True
         if self._transactions is not None:
             self._transactions.state.abandon(self._runtime.guard())
         self._sender.send_queue.abandon(ForkedProducer(made_before_fork("producer")))

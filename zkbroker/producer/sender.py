@@ -131,6 +131,7 @@ class Sender:
         self._next_check = 0.0
         self.finished = runtime.event()
         self._waiting_for_answers: list[Event] = []
+        self._waiting_for_loop: list[Event] = []
         if transactions is not None:
             transactions.bind(self)
         self._unwatch = cluster.watch(self._wake.set)
@@ -153,7 +154,10 @@ class Sender:
         self.post(self._accumulator.append, batch, time.monotonic())
 
     def unresolved(self, timeout_s: float) -> list[QueuedMessages] | None:
-        """Return the lists with open messages; None when the loop does not answer in time."""
+        """Return the lists with open messages; None when the loop does not answer in time.
+
+        The list is empty once the loop has ended: by then every message has an outcome.
+        """
         answer: list[QueuedMessages] = []
         collected = self._runtime.event()
 
@@ -161,8 +165,14 @@ class Sender:
             answer.extend(self._open.queued())
             collected.set()
 
-        self.post(collect)
-        return answer if collected.wait(timeout_s) else None
+        # The loop sets it at its end, too, where it may leave `collect` out.
+        self._waiting_for_loop.append(collected)
+        try:
+            self.post(collect)
+            known = self.finished.is_set() or collected.wait(timeout_s)
+        finally:
+            self._waiting_for_loop.remove(collected)
+        return answer if known else None
 
     def wait_for_answers(self, timeout_s: float) -> bool:
         """Wait, without lingering, until no message is open; False when it takes longer."""
@@ -256,6 +266,8 @@ class Sender:
             self._dispatcher.close()
             self.finished.set()
             self._notify_answered()
+            for event in list(self._waiting_for_loop):
+                event.set()
 
     def _step(self, now: float) -> None:
         while self._events:

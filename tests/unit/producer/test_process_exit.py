@@ -63,6 +63,20 @@ def test_forked_child_cannot_use_producer_of_parent(fake, runtime):
     assert fake.values("t", 0) == [b"parent"]
 
 
+def test_forked_child_cannot_flush_producer_of_parent(fake):
+    with asynchronous(fake) as producer:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                producer.flush(0.1)
+            except ForkedProducer:
+                os._exit(17)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 17
+
+
 def test_producer_without_reference_still_delivers(fake):
     producer = asynchronous(fake, queue_time=200)
     future = producer.send(KeyedMessage("t", b"x"))

@@ -117,6 +117,33 @@ def test_flush_waits_for_all_messages_and_raises_failures(fake, runtime):
             producer.flush(WAIT_S)
 
 
+@RUNTIMES
+def test_flush_of_closed_producer_finds_no_open_message(fake, runtime):
+    producer = asynchronous(fake, runtime)
+    producer.send(KeyedMessage("t", b"x"))
+    producer.close()
+    producer.flush(0.1)
+    assert fake.values("t", 0) == [b"x"]
+
+
+@RUNTIMES
+def test_flush_ends_with_the_loop_that_would_answer_it(fake, runtime, monkeypatch):
+    producer = asynchronous(fake, runtime)
+    sender = producer._sender
+    post = sender.post
+
+    def post_and_end(function, *args):
+        # The loop takes no function after its end, which comes before this one.
+        if function.__name__ == "collect":
+            post(sender._end, lambda reason: None, None)
+        else:
+            post(function, *args)
+
+    monkeypatch.setattr(sender, "post", post_and_end)
+    producer.flush(WAIT_S)
+    producer.close()
+
+
 def test_concurrent_sends_are_all_stored():
     with FakeCluster(2) as fake:
         fake.create("t", [0, 1])
