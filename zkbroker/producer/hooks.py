@@ -9,7 +9,8 @@ fail with `Dropped`.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,17 +162,21 @@ class Hooks:
     def _match_returned(
         self, futures: Sequence[SendFuture], returned: Sequence[KeyedMessage]
     ) -> list[SendFuture]:
-        left = {id(future.message): future for future in futures}
+        left = _Left(futures)
         if len(returned) == len(futures):
-            going = set(map(id, returned))
+            missing = Counter(id(future.message) for future in futures)
+            missing.subtract(map(id, returned))
             for future, message in zip(futures, returned, strict=True):
                 before = id(future.message)
-                if before not in going and id(message) not in left:
+                if missing[before] > 0 and message not in left:
+                    missing[before] -= 1
+                    left.remove(future)
                     self._replace(future, message)
-                    left[id(message)] = left.pop(before)
+                    left.add(future)
         kept = [self._future_of(left, message) for message in returned]
-        if left:
-            self._fail(parts_of(left.values()), Dropped("a callback handler left the message out"))
+        rest = left.all()
+        if rest:
+            self._fail(parts_of(rest), Dropped("a callback handler left the message out"))
         return kept
 
     def _replace(self, future: SendFuture, message: KeyedMessage) -> None:
@@ -179,9 +184,9 @@ class Hooks:
         self._send_queue.adjust(0, size - future.queued.sizes[future.index])
         future.queued.replace(future.index, message, record, size)
 
-    def _future_of(self, left: dict[int, SendFuture], message: KeyedMessage) -> SendFuture:
+    def _future_of(self, left: "_Left", message: KeyedMessage) -> SendFuture:
         """Return the future of a given message, taken out of `left`, or one of a new message."""
-        future = left.pop(id(message), None)
+        future = left.take(message)
         if future is not None:
             return future
         record, size = self.encode(message)
@@ -195,7 +200,7 @@ class Hooks:
     def _hand_over(
         self, handler: EventHandler, futures: Sequence[SendFuture], route: Route
     ) -> None:
-        left = {id(future.message): future for future in futures}
+        left = _Left(futures)
 
         def deliver(messages: Sequence[KeyedMessage]) -> None:
             route(parts_of([self._future_of(left, message) for message in messages]))
@@ -203,10 +208,10 @@ class Hooks:
         try:
             self._guarded(handler, handler.handle, [f.message for f in futures], deliver)
         except HandlerFailed as error:
-            self._fail(parts_of(left.values()), error)
+            self._fail(parts_of(left.all()), error)
             return
         # The handler took these messages over.
-        for queued, indices in parts_of(left.values()):
+        for queued, indices in parts_of(left.all()):
             taken = Batch(queued.topic, -1, queued.first_at)
             taken.refill([(queued, indices)])
             taken.succeed(-1, -1)
@@ -277,3 +282,32 @@ class Hooks:
         except Exception:
             logger.exception("handler failed function=%r", function)
             return None
+
+
+class _Left:
+    """The futures of messages that a handler was given and has not passed on.
+
+    An object that was sent more than once has as many futures.
+    """
+
+    def __init__(self, futures: Iterable[SendFuture]) -> None:
+        self._by_id: dict[int, deque[SendFuture]] = {}
+        for future in futures:
+            self.add(future)
+
+    def __contains__(self, message: KeyedMessage) -> bool:
+        return bool(self._by_id.get(id(message)))
+
+    def add(self, future: SendFuture) -> None:
+        self._by_id.setdefault(id(future.message), deque()).append(future)
+
+    def remove(self, future: SendFuture) -> None:
+        self._by_id[id(future.message)].remove(future)
+
+    def take(self, message: KeyedMessage) -> SendFuture | None:
+        """Take out the oldest future of a message; None where it has none."""
+        futures = self._by_id.get(id(message))
+        return futures.popleft() if futures else None
+
+    def all(self) -> list[SendFuture]:
+        return [future for futures in self._by_id.values() for future in futures]

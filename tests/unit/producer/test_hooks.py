@@ -1,5 +1,7 @@
 """Callback handlers, event handlers, interceptors and encoders of a user."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
@@ -15,6 +17,17 @@ from zkbroker.producer import (
     Undelivered,
 )
 from zkbroker.protocol import ApiKey
+from zkbroker.runtime import get_runtime
+
+
+@contextmanager
+def held_loop(producer, runtime):
+    """Hold the producer's loop, which then takes all messages of the block at once."""
+    entered, gate = (get_runtime(runtime).event() for _ in range(2))
+    producer._sender.post(lambda: (entered.set(), gate.wait(WAIT_S)))
+    assert entered.wait(WAIT_S)
+    yield
+    gate.set()
 
 
 class RecordingHandler(CallbackHandler):
@@ -100,6 +113,33 @@ def test_callback_handler_changes_drops_and_adds_messages(fake, runtime):
 
 
 @RUNTIMES
+def test_message_that_was_sent_twice_has_two_outcomes(fake, runtime):
+    plugins = {"callback_handler": CallbackHandler()}
+    with asynchronous(fake, runtime, plugins=plugins, queue_time=3_600_000) as producer:
+        message = KeyedMessage("t", b"x")
+        futures = [producer.send(message), producer.send(message)]
+        producer.flush(WAIT_S)
+        assert [future.result(0).offset for future in futures] == [0, 1]
+        assert producer.metrics()["unresolved_messages"] == 0
+    assert fake.values("t", 0) == [b"x", b"x"]
+
+
+@RUNTIMES
+def test_handler_replaces_one_of_two_sends_of_a_message(fake, runtime):
+    class Second(CallbackHandler):
+        def before_send(self, messages):
+            return [messages[0], KeyedMessage("t", b"new")]
+
+    plugins = {"callback_handler": Second()}
+    with asynchronous(fake, runtime, plugins=plugins, queue_time=3_600_000) as producer:
+        futures = producer.send([KeyedMessage("t", b"x")] * 2)
+        producer.flush(WAIT_S)
+        assert [future.result(0).offset for future in futures] == [0, 1]
+        assert producer.metrics()["unresolved_messages"] == 0
+    assert fake.values("t", 0) == [b"x", b"new"]
+
+
+@RUNTIMES
 def test_handler_exception_fails_its_messages_and_names_handler(fake, runtime):
     class Broken(CallbackHandler):
         def before_send(self, messages):
@@ -131,6 +171,20 @@ def test_event_handler_replaces_sending(fake, runtime):
     assert b"mine" not in fake.values("t", 0)
     assert b"extra" in fake.values("t", 0)
     assert len(handler.taken) == 1
+
+
+@RUNTIMES
+def test_event_handler_takes_one_of_two_sends_of_a_message(fake, runtime):
+    class First:
+        def handle(self, messages, deliver):
+            deliver(messages[:1])
+
+    plugins = {"event_handler": First()}
+    with asynchronous(fake, runtime, plugins=plugins) as producer:
+        with held_loop(producer, runtime):
+            futures = producer.send([KeyedMessage("t", b"x", partition=0)] * 2)
+        assert [future.result(WAIT_S).offset for future in futures] == [0, -1]
+    assert fake.values("t", 0) == [b"x"]
 
 
 @RUNTIMES
