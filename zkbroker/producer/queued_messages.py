@@ -199,7 +199,8 @@ class SendFuture:
         """
         error = self.exception(timeout_s)
         if error is not None:
-            raise error
+            # All messages of a batch have one error, which would gain frames with each of them.
+            raise error.with_traceback(None)
         found = self.queued.find(self.index)
         assert found is not None
         batch, position = found

@@ -133,7 +133,8 @@ class SendQueue:
         while True:
             with self._lock:
                 if self._refusal is not None:
-                    raise self._refusal
+                    # Each raise adds frames to the one error, and they hold the refused messages.
+                    raise self._refusal.with_traceback(None)
                 if not self._intake.open_messages or self._has_room(size):
                     return
                 self._space.clear()
@@ -190,7 +191,7 @@ class SendQueue:
         """
         with self._lock:
             if self._refusal is not None:
-                raise self._refusal
+                raise self._refusal.with_traceback(None)  # as in `_wait_for_space`
             self._intake.open_messages += messages
             self._intake.open_bytes += size
 

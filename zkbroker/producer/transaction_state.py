@@ -231,7 +231,8 @@ class ProducerTransactionState:
         if self.state is State.BROKEN:
             assert isinstance(self.failure, TransactionFatal)
             self._unraised = False
-            raise self.failure
+            # Each call raises it again, and would add its frames to those of earlier calls.
+            raise self.failure.with_traceback(None)
         if self.state is State.CLOSED:
             raise ProducerClosed("the producer is closed: make a new one")
 
@@ -240,7 +241,7 @@ class ProducerTransactionState:
         if self.state is State.FAILED:
             assert isinstance(self.failure, TransactionAbortable)
             self._unraised = False
-            raise self.failure
+            raise self.failure.with_traceback(None)
 
     def _invalid_state(self, name: str, advice: str) -> InvalidTransactionState:
         return InvalidTransactionState(

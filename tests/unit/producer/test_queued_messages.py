@@ -1,5 +1,7 @@
 """Futures and callbacks of queued messages."""
 
+import traceback
+
 import pytest
 
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make_run
@@ -89,3 +91,13 @@ def test_waiters_run_once_for_resolved_messages():
     assert called == [2]
     queued.add_waiter(2, lambda: called.append("late"))
     assert called == [2, "late"]
+
+
+def test_error_of_many_messages_keeps_no_frames_of_earlier_results():
+    queued, error, frames = make_run(3), ValueError(), set()
+    queued.fail(range(3), error)
+    for index in range(3):
+        with pytest.raises(ValueError):
+            SendFuture(queued, index).result()
+        frames.add(len(list(traceback.walk_tb(error.__traceback__))))
+    assert len(frames) == 1

@@ -1,6 +1,7 @@
 """The bounded send queue: full, waiting, interrupted and closed."""
 
 import threading
+import traceback
 
 import pytest
 
@@ -95,6 +96,22 @@ def test_close_raises_in_send_waiting_for_space(fake, runtime, cancelling_close)
 
 
 RUNTIME = get_runtime("threads")
+
+
+def test_refusal_keeps_no_frames_of_earlier_calls():
+    refusal = ProducerClosed("closed")
+    send_queue = SendQueue(RUNTIME, threading.Event(), 100, 10_000)
+    send_queue.refuse(refusal)
+    for call in (
+        lambda: send_queue.put("t", (None, b"x", 0, ()), 1, None, 0),
+        lambda: send_queue.reserve(1, 1),
+    ):
+        frames = set()
+        for _ in range(3):
+            with pytest.raises(ProducerClosed):
+                call()
+            frames.add(len(list(traceback.walk_tb(refusal.__traceback__))))
+        assert len(frames) == 1
 
 
 def test_sender_is_woken_at_requested_threshold():

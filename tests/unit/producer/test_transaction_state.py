@@ -1,5 +1,7 @@
 """Transaction states: each call and each failure in each state."""
 
+import traceback
+
 import pytest
 
 from zkbroker.producer import (
@@ -168,3 +170,13 @@ def test_forked_child_does_not_wait_for_lock_of_parent():
         found.abandon(get_runtime("threads").guard())
         with pytest.raises(ProducerClosed):
             found.begin()
+
+
+@pytest.mark.parametrize(("state", "error"), [(State.FAILED, FAILURE), (State.BROKEN, FENCED)])
+def test_failure_keeps_no_frames_of_earlier_calls(state, error):
+    machine, frames = machine_in(state), set()
+    for _ in range(3):
+        with pytest.raises(type(error)):
+            machine.commit()
+        frames.add(len(list(traceback.walk_tb(error.__traceback__))))
+    assert len(frames) == 1
