@@ -84,6 +84,8 @@ class Router:
         self._post = post
         self._fail = fail
         self._parked: dict[str, _ParkedTopic] = {}
+        self.placing: list[QueuedMessages] = []
+        """Lists of a topic that was looked up, while their messages are placed."""
         # Per topic, from its last placement: the view's tuple, and the partitions with leaders.
         self._seen: dict[str, tuple[Partitions, Sequence[int]]] = {}
         self._lookups = 0
@@ -268,8 +270,10 @@ class Router:
         partitions = self._cluster.known_partitions(topic)
         if error is None and partitions:
             del self._parked[topic]
+            self.placing = [queued for queued, _ in parked.parts]
             for part in parked.parts:
                 self._place(part, partitions)
+            self.placing = []
             return
         error = error or UnknownTopicOrPartition(f"topic {topic} does not exist")
         parked.attempts += 1

@@ -26,7 +26,7 @@ from zkbroker.producer.completion import Completion
 from zkbroker.producer.dispatch import Dispatcher
 from zkbroker.producer.hooks import Hooks
 from zkbroker.producer.open_messages import OpenMessages
-from zkbroker.producer.queued_messages import QueuedMessages, whole
+from zkbroker.producer.queued_messages import Part, QueuedMessages, whole
 from zkbroker.producer.routing import Router
 from zkbroker.producer.send_queue import SendQueue
 from zkbroker.producer.sequences import SequenceNumbers
@@ -125,6 +125,7 @@ class Sender:
             post=self.post,
             make_channel=make_channel,
         )
+        self._taken: list[QueuedMessages] = []  # they left the queue, and have no place yet
         self._hurry = 0
         self._closing = False
         self._stopped = False
@@ -260,6 +261,7 @@ class Sender:
             broken = ClientError(f"the producer stopped on an unexpected error: {error!r}")
             self.send_queue.refuse(broken)
             self._open.fail(broken)
+            self._completion.fail(self._in_between(), broken)
             raise
         finally:
             self._unwatch()
@@ -273,9 +275,10 @@ class Sender:
         while self._events:
             function, args = self._events.popleft()
             function(*args)
-        all_queued = self.send_queue.drain()
-        if all_queued:
-            self._hooks.dequeue([whole(queued) for queued in all_queued], self._router.route)
+        self._taken = self.send_queue.drain()
+        if self._taken:
+            self._hooks.dequeue([whole(queued) for queued in self._taken], self._router.route)
+            self._taken = []
         self._router.step(now)
         if now >= self._next_check:
             self._check(now)
@@ -285,6 +288,13 @@ class Sender:
         self._stopped |= self._closing
         if self._transactions is None or not self._transactions.adding:
             self._notify_answered()
+
+    def _in_between(self) -> list[Part]:
+        """Return the messages that an error met between two stages; all others have an outcome."""
+        return [
+            (queued, [index for index in range(len(queued.records)) if not queued.done(index)])
+            for queued in dict.fromkeys((*self._taken, *self._router.placing))
+        ]
 
     def _notify_answered(self) -> None:
         for event in list(self._waiting_for_answers):

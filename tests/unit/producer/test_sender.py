@@ -3,12 +3,24 @@
 import pytest
 
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce
-from zkbroker.producer import DeliveryTimedOut, KeyedMessage, Undelivered
+from zkbroker.errors import ClientError
+from zkbroker.producer import CallbackHandler, DeliveryTimedOut, KeyedMessage, Undelivered
 from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.dispatch import Dispatcher
+from zkbroker.producer.hooks import Hooks
+from zkbroker.producer.routing import Router
 
 
-@pytest.mark.parametrize("place", [(BrokerChannel, "_transmit"), (Dispatcher, "dispatch")])
+@pytest.mark.parametrize(
+    "place",
+    [
+        (Hooks, "dequeue"),
+        (Router, "route"),
+        (Router, "_place"),
+        (Dispatcher, "dispatch"),
+        (BrokerChannel, "_transmit"),
+    ],
+)
 def test_keyboard_interrupt_in_greenlet_of_producer_fails_messages(fake, place, monkeypatch):
     # Python raises KeyboardInterrupt in whichever greenlet runs, also in one of the producer's own;
     # gevent passes it on to the main greenlet as well.
@@ -17,10 +29,28 @@ def test_keyboard_interrupt_in_greenlet_of_producer_fails_messages(fake, place, 
 
     producer = asynchronous(fake, "gevent")
     monkeypatch.setattr(*place, interrupted)
+    future = producer.send(KeyedMessage("t", b"x"))
     with pytest.raises(KeyboardInterrupt):
-        producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
+        future.result(WAIT_S)
     with pytest.raises(Undelivered, match="KeyboardInterrupt"):
         producer.close(WAIT_S)
+    assert future.done()
+    assert producer.metrics()["unresolved_messages"] == 0
+
+
+@RUNTIMES
+def test_handler_that_returns_no_list_ends_no_message_without_outcome(fake, runtime):
+    class Forgetful(CallbackHandler):
+        def after_dequeue(self, messages):
+            messages.sort(key=lambda message: message.message)
+
+    producer = asynchronous(fake, runtime, plugins={"callback_handler": Forgetful()})
+    future = producer.send(KeyedMessage("t", b"x"))
+    assert "the producer stopped on an unexpected error" in str(future.exception(WAIT_S))
+    assert producer.metrics()["unresolved_messages"] == 0
+    with pytest.raises(ClientError, match="the producer stopped"):
+        producer.send(KeyedMessage("t", b"y"))
+    producer.close(WAIT_S)
 
 
 @RUNTIMES
