@@ -116,14 +116,22 @@ class Router:
         available = seen[1]
         extend = self._accumulator.extend
         if queued.keyless and self._deal is not None and self._metadata is None:
-            for number, share in self._deal(topic, available, len(indices)):
-                extend(number, (queued, indices[share]), queued.first_at)
+            try:
+                dealt = list(self._deal(topic, available, len(indices)))
+            except Exception as error:  # noqa: BLE001 - a user's code
+                self._fail_bad_partition(queued, indices, len(partitions), f"raised {error!r}")
+                return
+            for number, share in dealt:
+                if _has(partitions, number):
+                    extend(number, (queued, indices[share]), queued.first_at)
+                else:
+                    problem = f"dealt {number!r}"
+                    self._fail_bad_partition(queued, indices[share], len(partitions), problem)
             return
-        choose = self._choose
         by_number: dict[int, list[int]] = {}
         for index in indices:
             if queued.keyless and self._metadata is None:
-                number = choose(topic, available)
+                number = self._chosen(queued, index, available, partitions)
             else:
                 number = self._number(queued, index, available, partitions)
             if number in by_number:
@@ -143,15 +151,15 @@ class Router:
                 arguments = (queued.topic, key, key, value, value, self._metadata)
                 return self._ask(queued, index, partitions, arguments)
             if key is None:
-                return self._choose(queued.topic, available)
+                return self._chosen(queued, index, available, partitions)
             count = len(partitions)
             try:
                 number = self._partition_of(key, count)
             except Exception as error:  # noqa: BLE001 - a user's code
-                return self._fail_bad_partition(queued, index, count, f"raised {error!r}")
+                return self._fail_bad_partition(queued, (index,), count, f"raised {error!r}")
             if isinstance(number, int) and 0 <= number < count:
                 return partitions[number].partition
-            return self._fail_bad_partition(queued, index, count, f"returned {number!r}")
+            return self._fail_bad_partition(queued, (index,), count, f"returned {number!r}")
         if message.partition is not None:
             return self._explicit(queued, index, message.partition, partitions)
         chosen_by = message.key if message.partition_key is None else message.partition_key
@@ -162,11 +170,29 @@ class Router:
             arguments = (queued.topic, *keys, message.message, value, self._metadata)
             return self._ask(queued, index, partitions, arguments, encode=2 if encode else None)
         if chosen_by is None:
-            return self._choose(queued.topic, available)
+            return self._chosen(queued, index, available, partitions)
         if not self._encoded_key:
             return self._ask(queued, index, partitions, (chosen_by, len(partitions)))
         by_bytes = (encoded, len(partitions))
         return self._ask(queued, index, partitions, by_bytes, encode=0 if encode else None)
+
+    def _chosen(
+        self,
+        queued: QueuedMessages,
+        index: int,
+        available: Sequence[int],
+        partitions: Partitions,
+    ) -> int:
+        """Return the partition for a message without a key; fail the message where it has none."""
+        try:
+            number = self._choose(queued.topic, available)
+        except Exception as error:  # noqa: BLE001 - a user's code
+            problem = f"raised {error!r}"
+        else:
+            if _has(partitions, number):
+                return number
+            problem = f"chose {number!r}"
+        return self._fail_bad_partition(queued, (index,), len(partitions), problem)
 
     def _explicit(
         self, queued: QueuedMessages, index: int, number: int, partitions: Partitions
@@ -214,16 +240,18 @@ class Router:
         # A user's code: its exception fails this message, and goes to the future.
         except Exception as error:  # noqa: BLE001
             problem = f"raised {error!r}"
-        return self._fail_bad_partition(queued, index, count, problem)
+        return self._fail_bad_partition(queued, (index,), count, problem)
 
     def _fail_bad_partition(
-        self, queued: QueuedMessages, index: int, count: int, problem: str
+        self, queued: QueuedMessages, indices: Sequence[int], count: int, problem: str
     ) -> int:
-        """Fail the message that the partitioner gave no partition for."""
-        message = queued.message(index)
+        """Fail the messages that the partitioner gave no partition for."""
+        if not indices:
+            return -1
+        message = queued.message(indices[0])
         key = message.key if message.partition_key is None else message.partition_key
         self._fail(
-            [(queued, (index,))],
+            [(queued, indices)],
             EncodingFailed(
                 f"partitioner {type(self._partitioner).__name__} {problem} for a key of type "
                 f"{type(key).__name__} and {count} partitions of topic {queued.topic}: it must "
@@ -318,3 +346,14 @@ class Router:
         found = [(topic, each.last_error, each.parts) for topic, each in self._parked.items()]
         self._parked.clear()
         return found
+
+
+def _has(partitions: Partitions, number: int) -> bool:
+    """Whether a user's partitioner gave a partition that exists."""
+    if (
+        number.__class__ is int
+        and 0 <= number < len(partitions)
+        and partitions[number].partition == number
+    ):
+        return True
+    return any(each.partition == number for each in partitions)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.support.producers import RUNTIMES, make
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
 from zkbroker.errors import LeaderNotAvailable
 from zkbroker.producer import KeyedMessage, SendFailed, TopicUnavailable
 from zkbroker.producer.partitioners import DefaultPartitioner
@@ -64,6 +64,32 @@ def test_partitioner_with_invalid_result_fails_its_message_alone(fake, answer):
     ):
         producer.send([KeyedMessage("t", b"a", key=b"k"), KeyedMessage("t", b"b", key=b"odd")])
     assert [m.message for m, _ in caught.value.sent] == [b"a"]
+
+
+@pytest.mark.parametrize("method", ["choose", "deal"])
+@pytest.mark.parametrize("answer", [7, -1, None, "boom"])
+def test_partitioner_with_invalid_choice_fails_messages_without_key(fake, method, answer):
+    class InvalidChoice:
+        def partition(self, key, num_partitions):
+            return 0
+
+        def choose(self, topic, available):
+            if answer == "boom":
+                raise RuntimeError(answer)
+            return answer
+
+    class InvalidDeal(InvalidChoice):
+        def deal(self, topic, available, number):
+            yield self.choose(topic, available), slice(None)
+
+    fake.create("t", [0, 0])
+    partitioner = InvalidDeal() if method == "deal" else InvalidChoice()
+    with asynchronous(fake, plugins={"partitioner": partitioner}) as producer:
+        for extra in ({}, {"headers": (("h", b""),)}):
+            future = producer.send(KeyedMessage("t", b"a", **extra))
+            assert "partitioner Invalid" in str(future.exception(WAIT_S))
+        assert producer.send(KeyedMessage("t", b"b", key=b"k")).result(WAIT_S).offset == 0
+        assert producer.metrics()["unresolved_messages"] == 0
 
 
 @RUNTIMES
