@@ -77,6 +77,7 @@ class ViewReader:
         self._missing = MissingLeaders(runtime)
         self._wanted: set[str] = set()
         self._added: set[str] = set()
+        self._asked: set[str] = set()  # topics of refreshes since the last reading began
         self._all_again = False
         self._all_read_at = time.monotonic()
         self._tickets = 0
@@ -123,6 +124,7 @@ class ViewReader:
             raise ClientError("the cluster is not started, or was closed")
         with self._lock:
             self._wanted.update(topics or ())
+            self._asked.update(topics or ())
             if topics and not any(map(self._led, topics)):
                 self._added.update(topics)
             else:
@@ -173,6 +175,7 @@ class ViewReader:
             wanted = set(self._wanted if everything else self._added)
             self._all_again = False
             self._added.clear()
+            self._asked.clear()
             ticket = self._tickets
         try:
             found = self._missing.complete(self._source.read(wanted), self.view)
@@ -199,11 +202,12 @@ class ViewReader:
     def _publish(self, view: View) -> None:
         before, self.view = self.view, view
         with self._lock:
-            # A topic that does not exist is dropped; the next caller asks for it again.
+            # A topic that does not exist is dropped; the next caller asks for it again. One that
+            # asked during this reading is answered by the next one, and the topic may exist by now.
             self._wanted -= {
                 topic
                 for topic, known in view.topics.items()
-                if isinstance(known, UnknownTopicOrPartition)
+                if isinstance(known, UnknownTopicOrPartition) and topic not in self._asked
             }
         if view.brokers != before.brokers:
             logger.info("brokers changed now=%s", sorted(view.brokers))

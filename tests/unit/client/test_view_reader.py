@@ -75,6 +75,29 @@ def test_failed_reading_is_followed_by_full_reading(monkeypatch):
             assert until(lambda: len(cluster.partitions("t")) == 2)
 
 
+def test_topic_that_is_asked_for_while_it_is_found_missing_stays_known(monkeypatch):
+    with FakeCluster(1) as fake:
+        source = StaticSource(fake.addresses)
+        with Cluster(source) as cluster:
+            read, second = source.read, []
+
+            def read_and_ask_again(topics):
+                view = read(topics)
+                if not second:
+                    fake.create("t", [0])
+                    second.append(threading.Thread(target=cluster.refresh, args=(["t"],)))
+                    second[0].start()
+                    assert until(lambda: len(cluster._reader._waiters) == 2)
+                return view
+
+            monkeypatch.setattr(source, "read", read_and_ask_again)
+            cluster.refresh(["t"])
+            second[0].join()
+            assert cluster.leader("t", 0) == 0
+            cluster.refresh()
+            assert cluster.leader("t", 0) == 0, "every known topic is read again"
+
+
 def test_metadata_is_read_again_after_max_age():
     with FakeCluster(1) as fake:
         fake.create("t", [0])
