@@ -82,6 +82,8 @@ def run(local_cluster, sends, kills, seed, runtime):
         try:
             with Producer(config, runtime=runtime) as producer:
                 for i in range(sends):
+                    if killer.error is not None:
+                        raise killer.error  # the messages of a dead broker would wait for minutes
                     if i in kill_at:
                         killer.ask()
                     size = 300_000 if i % OVERSIZE_EVERY == OVERSIZE_EVERY - 1 else 20
