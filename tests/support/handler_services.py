@@ -25,7 +25,9 @@ def handler_services(
         more: further services.
     """
 
-    def find(topic: str, number: int, _: object = None, *, copying: bool = False) -> Partition:
+    def find(
+        topic: str, number: int, _: object = None, *, during_deletion: bool = False
+    ) -> Partition:
         if (topic, number) not in partitions:
             raise NotLeaderForPartition("elsewhere")
         return partitions[topic, number]

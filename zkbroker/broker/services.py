@@ -75,7 +75,12 @@ class BrokerServices:
     draining: bool = False
 
     def partition(
-        self, topic: str, number: int, patience: Patience | None = None, *, copying: bool = False
+        self,
+        topic: str,
+        number: int,
+        patience: Patience | None = None,
+        *,
+        during_deletion: bool = False,
     ) -> Partition:
         """Return a partition that has a replica here, in whatever role.
 
@@ -86,15 +91,15 @@ class BrokerServices:
             topic: of the partition.
             number: of the partition.
             patience: of the request; None if it names only one partition.
-            copying: whether a follower asks, or a transaction ends. Both go on while the topic is
-                being deleted: the deletion waits for reassignments, which end when the new replicas
-                have caught up, and for brokers that are away.
+            during_deletion: whether it may go on while the topic is being deleted, as for followers
+                and for transactions that end: the deletion waits for reassignments, which end when
+                the new replicas have caught up, and for brokers that are away.
 
         Raises:
             NotLeaderForPartition: it exists and has no replica here.
             UnknownTopicOrPartition: it does not exist.
         """
-        if topic in self.view.topics.deleting and not copying:
+        if topic in self.view.topics.deleting and not during_deletion:
             raise UnknownTopicOrPartition(f"topic {topic} is being deleted")
         found = self.replicas.get(topic, number)
         if found is not None:
@@ -116,7 +121,7 @@ class BrokerServices:
         patience: Patience | None = None,
         *,
         epoch: int = NO_EPOCH,
-        copying: bool = False,
+        during_deletion: bool = False,
     ) -> Leadership:
         """Return the leadership of this broker for a partition; see `partition`.
 
@@ -125,7 +130,9 @@ class BrokerServices:
         Raises:
             ZkbrokerError: see `partition` and `Partition.leadership`.
         """
-        return self.partition(topic, number, patience, copying=copying).leadership(epoch)
+        return self.partition(topic, number, patience, during_deletion=during_deletion).leadership(
+            epoch
+        )
 
     def partition_count(self, topic: str, planned: int) -> int:
         """The number of partitions of an internal topic, or the planned number before creation."""

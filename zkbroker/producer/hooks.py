@@ -162,7 +162,7 @@ class Hooks:
     def _match_returned(
         self, futures: Sequence[SendFuture], returned: Sequence[KeyedMessage]
     ) -> list[SendFuture]:
-        left = _Left(futures)
+        left = _Outstanding(futures)
         if len(returned) == len(futures):
             missing = Counter(id(future.message) for future in futures)
             missing.subtract(map(id, returned))
@@ -184,7 +184,7 @@ class Hooks:
         self._send_queue.adjust(0, size - future.queued.sizes[future.index])
         future.queued.replace(future.index, message, record, size)
 
-    def _future_of(self, left: "_Left", message: KeyedMessage) -> SendFuture:
+    def _future_of(self, left: "_Outstanding", message: KeyedMessage) -> SendFuture:
         """Return the future of a given message, taken out of `left`, or one of a new message."""
         future = left.take(message)
         if future is not None:
@@ -200,7 +200,7 @@ class Hooks:
     def _hand_over(
         self, handler: EventHandler, futures: Sequence[SendFuture], route: Route
     ) -> None:
-        left = _Left(futures)
+        left = _Outstanding(futures)
 
         def deliver(messages: Sequence[KeyedMessage]) -> None:
             route(parts_of([self._future_of(left, message) for message in messages]))
@@ -284,7 +284,7 @@ class Hooks:
             return None
 
 
-class _Left:
+class _Outstanding:
     """The futures of messages that a handler was given and has not passed on.
 
     An object that was sent more than once has as many futures.

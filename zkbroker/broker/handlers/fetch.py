@@ -248,7 +248,9 @@ class FetchHandler:
             partition = services.replicas.partitions.get((topic, number))
             if partition is None or topic in services.view.topics.deleting:
                 asked.patience = asked.patience or Patience()
-                partition = services.partition(topic, number, asked.patience, copying=follower >= 0)
+                partition = services.partition(
+                    topic, number, asked.patience, during_deletion=follower >= 0
+                )
             counts = services.metrics.topics.get(topic) or services.metrics.topic(topic)
             counts.fetches += 1
             role: Role | None = partition.leading

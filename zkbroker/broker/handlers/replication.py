@@ -156,7 +156,7 @@ class ReplicationHandlers:
                 asked.partition,
                 patience,
                 epoch=asked.current_leader_epoch,
-                copying=True,
+                during_deletion=True,
             )
             epoch, end = leadership.log.end_offset_for_epoch(asked.leader_epoch)
         except ZkbrokerError as error:

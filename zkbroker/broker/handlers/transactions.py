@@ -190,7 +190,7 @@ class MarkerHandler:
         patience = Patience()
         for at, marker, key in paced(list(_wanted(request.markers))):
             try:
-                leadership = self.services.leadership(*key, patience, copying=True)
+                leadership = self.services.leadership(*key, patience, during_deletion=True)
                 result = leadership.end_transaction(
                     marker.producer_id,
                     marker.producer_epoch,

@@ -203,7 +203,10 @@ class GroupPartitions:
         ]
 
     def remove_group(self, partition: GroupPartition, group: Group) -> Removed:
-        """Remove a group with all of its offsets; if that could not be stored, the group stays."""
+        """Remove a group with all of its offsets; if that could not be stored, the group stays.
+
+        The caller holds the lock of the store since it found the group without members.
+        """
         group_id, store = group.group_id, partition.store
         self._close(group, ErrorCode.UNKNOWN_MEMBER_ID)
         partition.groups.pop(group_id, None)

@@ -119,7 +119,7 @@ def test_nothing_after_corrupt_entry_is_returned_until_a_seek():
     bad = bytearray(encode_message_set([(b"k", b"v", 1, ())], base_offset=1))
     bad[-1] ^= 1
     one.add(Chunk(one, one.progress, 0, 2, good + bytes(bad)))
-    setup.fetched(one, [b"later"])  # was fetched before anybody noticed
+    setup.fetched(one, [b"later"])  # was fetched before the error was found
     setup.fetched(two, [b"other"])
     assert setup.take() == [(1, [0], 0)]
     with pytest.raises(CorruptMessage):

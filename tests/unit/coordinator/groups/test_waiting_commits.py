@@ -13,7 +13,7 @@ NUMBER = key_partition("g", 4)
 
 
 class NotedLock:
-    """A lock that tells that a task waits for it."""
+    """A lock with an event for a task that waits for it."""
 
     def __init__(self):
         self._lock = threading.RLock()
