@@ -96,14 +96,14 @@ class FakeLeader:
         return [each for each, _ in self.requests if each.api_key == api_key]
 
     def _partition(
-        self, topic: str, number: int, patience: Any = None, *, copying: bool = False
+        self, topic: str, number: int, patience: Any = None, *, during_deletion: bool = False
     ) -> Partition:
         key = TopicPartition(topic, number)
         if self.errors.get(key):
             raise ProtocolError("an error of the test", code=self.errors[key])
         return self.partitions[key]
 
-    def _leadership(self, *asked: Any, epoch: int = NO_EPOCH, copying: bool = False) -> Any:
+    def _leadership(self, *asked: Any, epoch: int = NO_EPOCH, during_deletion: bool = False) -> Any:
         return self._partition(*asked).leadership(epoch)
 
 
