@@ -23,7 +23,7 @@ _WINDOW_S = 30.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-class Pace:
+class LoadPace:
     """The rate of rows and bytes over the last seconds, and the time left.
 
     Args:
@@ -60,7 +60,7 @@ class Pace:
         return left / rates[0] if rates is not None and left > 0 else None
 
 
-def figures(progress: Progress, pace: Pace) -> str:
+def figures(progress: Progress, pace: LoadPace) -> str:
     """Return the figures of a load as text; empty before there are any."""
     if not progress.planned_rows:
         return ""
@@ -109,7 +109,7 @@ class ProgressBar:
             # The bar is erased at the end: the summary says the same.
             transient=True,
         )
-        self._pace = Pace()
+        self._pace = LoadPace()
         self._task = self._bars.add_task(Progress(stage="plan").doing, total=None, figures="")
 
     def __enter__(self) -> Self:
@@ -149,7 +149,7 @@ class ProgressLines:
     ) -> None:
         self._say = say if say is not None else _to_stderr
         self._clock = clock
-        self._pace = Pace(clock)
+        self._pace = LoadPace(clock)
         self._due = clock() + LINE_EVERY_S
 
     def __enter__(self) -> Self:

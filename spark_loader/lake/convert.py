@@ -25,14 +25,14 @@ from spark_loader.storage.files import FileStatus, join
 
 
 @dataclass(slots=True)
-class Converted:
+class ConversionCounts:
     """Counts of a conversion: runs, and files that the table names now."""
 
     runs: int = 0
     files: int = 0
 
 
-def convert(checkpoints: Checkpoints) -> Converted:
+def convert(checkpoints: Checkpoints) -> ConversionCounts:
     """Make a table from manifests.
 
     Raises:
@@ -47,7 +47,7 @@ def convert(checkpoints: Checkpoints) -> Converted:
     data, _ = beside(manifests)
     live = {each.path for each in data}
     counted = checkpoints.counted()
-    done = Converted()
+    done = ConversionCounts()
     for manifest in manifests:
         if manifest.run > counted:
             entry, files, schema = _commit_of(checkpoints, manifest, live)

@@ -16,7 +16,7 @@ from zkbroker.errors import ConfigError
 from zkbroker.types import Partition07
 
 
-class Kafka07:
+class LoaderKafka07:
     """Kafka 0.7; see `LoaderGeneration`."""
 
     counts_records = False
@@ -48,4 +48,4 @@ class Kafka07:
         return isinstance(partition, Partition07)
 
 
-GENERATION: LoaderGeneration = Kafka07()
+GENERATION: LoaderGeneration = LoaderKafka07()

@@ -14,9 +14,9 @@ from zkbroker.mirror.generations import open_source, open_target
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import (
     Create,
-    LoginRefused,
     NotPermitted,
     SessionState,
+    ZkLoginRefused,
     ZkSession,
 )
 from zkbroker.zookeeper.acls import ALL, OPEN, READ, Grant
@@ -122,7 +122,7 @@ def test_digest_login_owns_its_nodes(chroot):
 @pytest.mark.parametrize("login", [sasl(password="wrong"), sasl("other", password=USERS["kafka"])])
 def test_wrong_password_is_refused_at_start(server, runtime, login):
     session = ZkSession(server.connect_string, security=login, runtime=runtime)
-    with pytest.raises(LoginRefused) as refused:
+    with pytest.raises(ZkLoginRefused) as refused:
         session.start()
     text = str(refused.value)
     assert f"refused the login of {login.sasl.user} (SASL): check its password" in text
@@ -158,18 +158,18 @@ def test_later_refused_login_is_retried(tmp_path, caplog):
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 def test_server_without_sasl_is_reported(zookeeper, runtime):
-    with pytest.raises(LoginRefused, match="accepts no SASL logins: give its server a JAAS file"):
+    with pytest.raises(ZkLoginRefused, match="accepts no SASL logins: give its server a JAAS file"):
         ZkSession(zookeeper.connect_string, security=sasl(), runtime=runtime).start()
 
 
 def test_server_that_requires_login_is_reported(tmp_path):
     with SecureZooKeeper(tmp_path / "zk", {"kafka": "one"}, login_required=True) as server:
         with pytest.raises(
-            LoginRefused, match=r"requires a login: set zookeeper\.sasl\.jaas\.config"
+            ZkLoginRefused, match=r"requires a login: set zookeeper\.sasl\.jaas\.config"
         ):
             ZkSession(server.connect_string).start()
         wrong = security(zookeeper_sasl_jaas_config=jaas_line("kafka", "two"))
-        with pytest.raises(LoginRefused, match="refused the login of kafka"):
+        with pytest.raises(ZkLoginRefused, match="refused the login of kafka"):
             ZkSession(server.connect_string, security=wrong).start()
         right = security(zookeeper_sasl_jaas_config=jaas_line("kafka", "one"))
         with ZkSession(server.connect_string + "/chroot", security=right) as session:

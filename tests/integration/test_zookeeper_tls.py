@@ -7,7 +7,7 @@ from tests.support.secure_zookeeper import SecureZooKeeper
 from tests.support.zookeeper import expire, until
 from zkbroker.config.zookeeper_security import take_zookeeper_security
 from zkbroker.errors import RegistryError
-from zkbroker.zookeeper import LoginRefused, SessionState, ZkSession
+from zkbroker.zookeeper import SessionState, ZkLoginRefused, ZkSession
 from zkbroker.zookeeper.acls import ALL, READ, Grant
 
 PASSWORD = "store-password"
@@ -109,7 +109,7 @@ def test_tls_refusals_are_explained(server, own, stores, runtime):
             connect_timeout_ms=20_000,
             runtime=runtime,
         )
-        with pytest.raises(LoginRefused) as refused:
+        with pytest.raises(ZkLoginRefused) as refused:
             session.start()
         return str(refused.value)
 

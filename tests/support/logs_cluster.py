@@ -15,7 +15,7 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.fetch import (
     READ_COMMITTED,
-    AbortedTransaction,
+    FetchResponseAbortedTransaction,
     FetchResponsePartition,
     FetchResponseTopic,
 )
@@ -221,7 +221,9 @@ class _Connection:
                 )
                 committed = request.isolation_level == READ_COMMITTED
                 if committed:
-                    answer.aborted_transactions = [AbortedTransaction(*e) for e in log.aborted]
+                    answer.aborted_transactions = [
+                        FetchResponseAbortedTransaction(*e) for e in log.aborted
+                    ]
                 if refused:
                     answer.error_code = refused
                 elif log.error:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -15,6 +16,10 @@ STEP = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
 MOST_FILES = 14
 MOST_LINES = 400
 MOST_METHODS = 30
+
+TWO_THINGS = {
+    "FetchRequest",  # of the wire, and of the classic `SimpleConsumer`
+}
 
 COMPOSE = (
     "zkbroker/broker/composition.py",
@@ -105,3 +110,14 @@ def test_files_and_classes_stay_small(room):
             if isinstance(node, ast.ClassDef):
                 methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
                 assert len(methods) <= MOST_METHODS, f"{path}: {node.name}"
+
+
+def test_class_names_stand_for_one_thing():
+    names = Counter(
+        node.name
+        for room in ("zkbroker", "spark_loader")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in names.items() if count > 1} == TWO_THINGS

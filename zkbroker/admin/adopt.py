@@ -25,7 +25,7 @@ from zkbroker.zookeeper import ZkSession
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class DirectorySurvey:
     """The contents of data directories.
 
     Args:
@@ -60,7 +60,7 @@ class Adoption:
     missing: list[tuple[str, int]] = field(default_factory=list)
 
 
-def survey(directories: Sequence[Path]) -> Survey:
+def survey(directories: Sequence[Path]) -> DirectorySurvey:
     """Read data directories, without changing them.
 
     Raises:
@@ -103,7 +103,7 @@ def survey(directories: Sequence[Path]) -> Survey:
                 f"these directories are of different {kind} ({META_PROPERTIES}: "
                 f"{named}); adopt those of one broker at a time"
             )
-    return Survey(
+    return DirectorySurvey(
         next(iter(brokers), None),
         next(iter(clusters), None),
         {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
@@ -118,7 +118,7 @@ def _highest_producer_id(directory: Path) -> int:
         raise StorageError(f"cannot read {directory}: {error.strerror}") from error
 
 
-def adopt(session: ZkSession, found: Survey, *, broker_id: int | None = None) -> Adoption:
+def adopt(session: ZkSession, found: DirectorySurvey, *, broker_id: int | None = None) -> Adoption:
     """Assign surveyed partitions to the broker that will serve them.
 
     Args:

@@ -22,7 +22,7 @@ from zkbroker.zookeeper import ZkSession
 _SHOWN = 5
 
 
-class Converted(NamedTuple):
+class ConvertedOffset(NamedTuple):
     """A position of a group, in both generations.
 
     Args:
@@ -40,7 +40,9 @@ class Converted(NamedTuple):
     offset: int
 
 
-def to_newer(session: ZkSession, group: str, directories: Mapping[int, Path]) -> list[Converted]:
+def to_newer(
+    session: ZkSession, group: str, directories: Mapping[int, Path]
+) -> list[ConvertedOffset]:
     """Look up the offsets for the positions that a group of 0.7 committed.
 
     Args:
@@ -56,13 +58,15 @@ def to_newer(session: ZkSession, group: str, directories: Mapping[int, Path]) ->
     committed = committed_positions(session, group)
     if not committed:
         raise ClientError(f"group {group} committed nothing in this 0.7 registry")
-    found: list[Converted] = []
+    found: list[ConvertedOffset] = []
     problems: list[str] = []
     for (topic, number), position in sorted(committed.items()):
         name = Partition07.from_number(number)
         try:
             view = ViewMap(_view_directory(directories, topic, name))
-            found.append(Converted(topic, name, view.partition, position, view.offset_at(position)))
+            found.append(
+                ConvertedOffset(topic, name, view.partition, position, view.offset_at(position))
+            )
         except (ZkbrokerError, OSError) as error:
             problems.append(f"{topic} {name}: {error}")
     _refuse(problems)
@@ -71,7 +75,7 @@ def to_newer(session: ZkSession, group: str, directories: Mapping[int, Path]) ->
 
 def to_07(
     committed: Mapping[PartitionKey, int], directories: Mapping[int, Path]
-) -> list[Converted]:
+) -> list[ConvertedOffset]:
     """Look up the positions for the offsets that a newer group committed.
 
     Args:
@@ -88,7 +92,7 @@ def to_07(
         (topic, view.partition): (name, view)
         for topic, name, view in _all_views(directories, {topic for topic, _ in committed})
     }
-    found: list[Converted] = []
+    found: list[ConvertedOffset] = []
     problems: list[str] = []
     for (topic, partition), offset in sorted(committed.items()):
         known = views.get((topic, partition))
@@ -100,14 +104,14 @@ def to_07(
             continue
         name, view = known
         try:
-            found.append(Converted(topic, name, partition, view.position_of(offset), offset))
+            found.append(ConvertedOffset(topic, name, partition, view.position_of(offset), offset))
         except (ZkbrokerError, OSError) as error:
             problems.append(f"{topic}-{partition}: {error}")
     _refuse(problems)
     return found
 
 
-def write_07(session: ZkSession, group: str, converted: list[Converted]) -> None:
+def write_07(session: ZkSession, group: str, converted: list[ConvertedOffset]) -> None:
     """Commit positions for a group of 0.7.
 
     Raises:

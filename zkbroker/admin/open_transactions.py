@@ -36,7 +36,7 @@ _MARKERS_VERSION = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTransaction:
+class UnmarkedTransaction:
     """A transaction without a marker.
 
     Args:
@@ -70,7 +70,7 @@ class Verdict(Enum):
 class Judged:
     """An open transaction, its verdict, and the transactional id of its producer, if any."""
 
-    transaction: OpenTransaction
+    transaction: UnmarkedTransaction
     verdict: Verdict
     of: TransactionalId | None
 
@@ -96,7 +96,7 @@ def led_partitions(
     return led, without
 
 
-def find_open(cluster: Cluster, partitions: Collection[PartitionKey]) -> list[OpenTransaction]:
+def find_open(cluster: Cluster, partitions: Collection[PartitionKey]) -> list[UnmarkedTransaction]:
     """Return the open transactions of partitions.
 
     Raises:
@@ -105,7 +105,7 @@ def find_open(cluster: Cluster, partitions: Collection[PartitionKey]) -> list[Op
     latest = dict.fromkeys(partitions, LATEST_TIME)
     ends = resolve_or_end(cluster, latest)
     stable = resolve_or_end(cluster, latest, read_committed=True)
-    found: list[OpenTransaction] = []
+    found: list[UnmarkedTransaction] = []
     for key in sorted(latest):
         if stable[key] < ends[key]:
             found += _open_in(cluster, key, stable[key], ends[key])
@@ -146,7 +146,7 @@ def find_hanging(
     ]
 
 
-def judge(found: Iterable[OpenTransaction], ids: Iterable[TransactionalId]) -> list[Judged]:
+def judge(found: Iterable[UnmarkedTransaction], ids: Iterable[TransactionalId]) -> list[Judged]:
     """Judge open transactions by the states of their coordinators.
 
     Args:
@@ -168,7 +168,7 @@ def judge(found: Iterable[OpenTransaction], ids: Iterable[TransactionalId]) -> l
     return judged
 
 
-def select(found: Iterable[OpenTransaction], *, first_offset: int) -> OpenTransaction:
+def select(found: Iterable[UnmarkedTransaction], *, first_offset: int) -> UnmarkedTransaction:
     """Return the open transaction that begins at an offset.
 
     Raises:
@@ -192,7 +192,7 @@ def abort_by_marker(
     *,
     coordinator_epoch: int | None = None,
     force: bool = False,
-) -> OpenTransaction:
+) -> UnmarkedTransaction:
     """Have the leader of a partition write an ABORT marker; return the ended transaction.
 
     Args:
@@ -272,9 +272,9 @@ def _coordinator_epoch(
 
 def _open_in(
     cluster: Cluster, key: PartitionKey, start: int, end: int
-) -> Iterable[OpenTransaction]:
+) -> Iterable[UnmarkedTransaction]:
     """Return a log's transactions from the last stable offset on that have no marker."""
-    found: dict[int, OpenTransaction] = {}
+    found: dict[int, UnmarkedTransaction] = {}
     for entry in read_entries(cluster, key, start, end):
         head = entry.head
         if not head.is_transactional:
@@ -283,7 +283,7 @@ def _open_in(
             found.pop(head.producer_id, None)
             continue
         first = found.get(head.producer_id)
-        found[head.producer_id] = OpenTransaction(
+        found[head.producer_id] = UnmarkedTransaction(
             partition=key,
             leader=cluster.leader(*key),
             producer_id=head.producer_id,
@@ -295,5 +295,5 @@ def _open_in(
     return found.values()
 
 
-def _name(each: OpenTransaction) -> tuple[PartitionKey, int, int]:
+def _name(each: UnmarkedTransaction) -> tuple[PartitionKey, int, int]:
     return each.partition, each.producer_id, each.first_offset

@@ -32,7 +32,7 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ResetTarget:
     """The target of a reset.
 
     Args:
@@ -57,7 +57,7 @@ class ResetPlan:
 
 def plan_reset(
     cluster: Cluster,
-    target: Target,
+    target: ResetTarget,
     keys: Sequence[PartitionKey],
     committed: Mapping[PartitionKey, int],
 ) -> ResetPlan:
@@ -76,7 +76,7 @@ def plan_reset(
     return ResetPlan(offsets, {key: wanted[key] for key in keys if wanted[key] != offsets[key]})
 
 
-def _wanted(target: Target, key: PartitionKey, committed: int | None, end: int) -> int:
+def _wanted(target: ResetTarget, key: PartitionKey, committed: int | None, end: int) -> int:
     if target.way is Way.OFFSET:
         return target.value
     if target.way is Way.GIVEN:

@@ -35,7 +35,7 @@ REMEMBERED = 100
 _LONGEST = 1024
 
 
-class Access(Enum):
+class AccessDecision(Enum):
     """The decision on a request."""
 
     GRANTED = "granted"
@@ -71,7 +71,7 @@ class AdminAccess:
         self._secret = os.urandom(32)
         self._comparing = runtime.lock()
 
-    def check(self, authorization: str | None, address: str) -> Access:
+    def check(self, authorization: str | None, address: str) -> AccessDecision:
         """Decide on a request.
 
         Args:
@@ -80,9 +80,9 @@ class AdminAccess:
         """
         self._read_again()
         if authorization is None:
-            return Access.DENIED
+            return AccessDecision.DENIED
         if self._failed_lately(address) >= FAILURES:
-            return Access.TOO_MANY
+            return AccessDecision.TOO_MANY
         credentials = credentials_of(authorization)
         if credentials is None:
             return self._deny(address, "?")
@@ -90,11 +90,11 @@ class AdminAccess:
         mark = hmac.digest(self._secret, f"{user}\0{password}".encode(), hashlib.sha256)
         if mark in self._right:
             self._right.move_to_end(mark)
-            return Access.GRANTED
+            return AccessDecision.GRANTED
         with self._comparing:
             # Other requests of this address may have failed while this one waited.
             if self._failed_lately(address) >= FAILURES:
-                return Access.TOO_MANY
+                return AccessDecision.TOO_MANY
             users = self._users
             if not self._runtime.offload(password_fits, users, user, password):
                 return self._deny(address, user)
@@ -102,14 +102,14 @@ class AdminAccess:
                 self._right[mark] = None
                 if len(self._right) > REMEMBERED:
                     self._right.popitem(last=False)
-        return Access.GRANTED
+        return AccessDecision.GRANTED
 
     def line(self, user: str) -> PasswordHash | None:
         """Return a user's present entry in the file, None if there is none."""
         self._read_again()
         return self._users.get(user)
 
-    def _deny(self, address: str, user: str) -> Access:
+    def _deny(self, address: str, user: str) -> AccessDecision:
         times = self._failures.setdefault(address, deque(maxlen=FAILURES))
         times.append(self._now_s())
         self._failures.move_to_end(address)
@@ -118,7 +118,7 @@ class AdminAccess:
         logger.warning("admin page: login refused user=%r address=%s", user[:64], address)
         if len(times) == FAILURES:
             logger.warning("admin page: address refused for=%gs address=%s", WINDOW_S, address)
-        return Access.DENIED
+        return AccessDecision.DENIED
 
     def _failed_lately(self, address: str) -> int:
         oldest = self._now_s() - WINDOW_S

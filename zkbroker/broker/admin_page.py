@@ -24,7 +24,7 @@ from prometheus_client.registry import CollectorRegistry
 from zkbroker.broker.admin_access import (
     REALM,
     WINDOW_S,
-    Access,
+    AccessDecision,
     AdminAccess,
     credentials_of,
 )
@@ -180,9 +180,9 @@ class MetricsPage:
         access = self._access.check(
             environ.get("HTTP_AUTHORIZATION"), environ.get("REMOTE_ADDR", "")
         )
-        if access is Access.GRANTED:
+        if access is AccessDecision.GRANTED:
             return None
-        if access is Access.TOO_MANY:
+        if access is AccessDecision.TOO_MANY:
             again = [("Retry-After", f"{WINDOW_S:.0f}")]
             return "429 Too Many Requests", again, b"too many wrong passwords; wait a minute\n"
         realm = [("WWW-Authenticate", f'Basic realm="{REALM}", charset="UTF-8"')]

@@ -26,7 +26,7 @@ from zkbroker.broker.plain_ways import plain_ways
 from zkbroker.broker.quotas.enforcement import enforce_quotas
 from zkbroker.broker.replica_copying import ReplicaCopying
 from zkbroker.broker.services import BrokerServices
-from zkbroker.broker.topic_settings import TopicSettings
+from zkbroker.broker.topic_settings import TopicSettingsSync
 from zkbroker.broker.topics import Topics
 from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
@@ -70,7 +70,7 @@ def compose(foundation: Foundation) -> BrokerParts:
     dialing = Dialing(runtime, own, foundation.local, config.inter_broker, config.security.client)
     view = ClusterView(own)
     view.cluster_id = foundation.cluster_id
-    topic_settings = TopicSettings(session, logs, view)
+    topic_settings = TopicSettingsSync(session, logs, view)
     membership = ClusterMembership(config, session, states, view, own, dialing)
     fence = ControllerFence(lambda: membership.broker_epoch, membership.was_elected)
     writer = LeaderStateWriter(session, states, own.id, runtime=runtime, written=view.notify)

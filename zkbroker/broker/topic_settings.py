@@ -55,7 +55,7 @@ class _Present(Mapping[str, Mapping[str, str]]):
         return len(self._found)
 
 
-class TopicSettings:
+class TopicSettingsSync:
     """Keeps the logs' settings equal to those of the view."""
 
     def __init__(self, session: ZkSession, logs: LogManager, view: ClusterView) -> None:

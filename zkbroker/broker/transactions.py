@@ -13,7 +13,7 @@ from zkbroker.broker.verification import TransactionVerifier
 from zkbroker.broker.view import NO_LEADER
 from zkbroker.coordinator.groups import GroupCoordinator
 from zkbroker.coordinator.transactions import TransactionCoordinator, TransactionSettings
-from zkbroker.coordinator.transactions.markers import Codes, Marker, MarkerSender
+from zkbroker.coordinator.transactions.markers import Codes, MarkerSender, TransactionMarkers
 from zkbroker.coordinator.transactions.transaction import by_topic
 from zkbroker.errors import InvalidTopic, RegistryError
 from zkbroker.log import TopicPartition
@@ -124,7 +124,7 @@ class TransactionCoordination:
             return NO_LEADER
         return services.view.leader(topic, number)[0]
 
-    def _send_markers(self, broker: int, markers: Sequence[Marker]) -> list[Codes]:
+    def _send_markers(self, broker: int, markers: Sequence[TransactionMarkers]) -> list[Codes]:
         request = WriteTxnMarkersRequest(
             [
                 TxnMarker(
@@ -145,7 +145,9 @@ class TransactionCoordination:
         return _codes_of(markers, response)
 
 
-def _codes_of(markers: Sequence[Marker], response: WriteTxnMarkersResponse) -> list[Codes]:
+def _codes_of(
+    markers: Sequence[TransactionMarkers], response: WriteTxnMarkersResponse
+) -> list[Codes]:
     """Return the answer for each marker, empty if there is none.
 
     Genuine brokers answer once for each producer id, in the order of a hash map (KafkaApis); this

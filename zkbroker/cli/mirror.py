@@ -298,7 +298,7 @@ def offsets_command(
     target. `-` marks a partition that is not mirrored that far.
     """
     from zkbroker.mirror import read_syncs, translate
-    from zkbroker.mirror.source_cluster import SourceCluster
+    from zkbroker.mirror.source_cluster import MirrorSource
     from zkbroker.producer.assembly import make_cluster
     from zkbroker.runtime import get_runtime
 
@@ -322,7 +322,7 @@ def offsets_command(
         )
     runtime = get_runtime("threads")
     with (
-        SourceCluster(chosen[0], runtime) as there,
+        MirrorSource(chosen[0], runtime) as there,
         make_cluster(config.producer(idempotent=False), runtime) as here,
     ):
         committed = there.committed(group)

@@ -16,7 +16,7 @@ from zkbroker.errors import ClientError, ConfigError
 from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:
-    from zkbroker.admin.reset_offsets import Target
+    from zkbroker.admin.reset_offsets import ResetTarget
     from zkbroker.client import Cluster
 
 
@@ -134,28 +134,28 @@ def reset_command(
         say("dry run: nothing was committed", err=True)
 
 
-def parse_target(text: str) -> "Target":
+def parse_target(text: str) -> "ResetTarget":
     """Parse the target of a reset.
 
     Raises:
         ConfigError: it is none of the forms.
     """
-    from zkbroker.admin.reset_offsets import Target, Way, read_offsets
+    from zkbroker.admin.reset_offsets import ResetTarget, Way, read_offsets
 
     kind, colon, value = text.partition(":")
     if text == "current":
-        return Target(Way.CURRENT)
+        return ResetTarget(Way.CURRENT)
     if colon and kind in ("offset", "shift"):
         number = value.removeprefix("-" if kind == "shift" else "").removeprefix("+")
         if not number.isascii() or not number.isdecimal() or int(number) >= 1 << 62:
             raise ConfigError(f"{text!r} is not allowed: give {kind}:N with a number")
-        return Target(Way.OFFSET if kind == "offset" else Way.SHIFT, int(value))
+        return ResetTarget(Way.OFFSET if kind == "offset" else Way.SHIFT, int(value))
     if colon and kind == "duration":
-        return Target(Way.TIME, round(time.time() * 1000) - _duration_ms(value))
+        return ResetTarget(Way.TIME, round(time.time() * 1000) - _duration_ms(value))
     if colon and kind == "file":
         with Path(value).open(encoding="utf-8", newline="") as lines:
-            return Target(Way.GIVEN, given=read_offsets(lines))
-    return Target(Way.TIME, parse_time(text))
+            return ResetTarget(Way.GIVEN, given=read_offsets(lines))
+    return ResetTarget(Way.TIME, parse_time(text))
 
 
 _ISO_DURATION = re.compile(

@@ -28,7 +28,7 @@ Places = dict[PartitionKey, tuple[int | None, str | None]]
 
 
 @dataclass(slots=True)
-class Snapshot:
+class ClusterSnapshot:
     """The state of a cluster at one moment.
 
     Args:
@@ -102,13 +102,13 @@ def command(bootstrap: str | None, zookeeper: str | None, interval: float, once:
                 live.update(picture(before, now, width=console.width), refresh=True)
 
 
-def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
+def take(session: "ZkSession | None", cluster: "Cluster") -> ClusterSnapshot:
     """Read the state of a cluster; without a session, groups in ZooKeeper are left out."""
     from zkbroker.admin import coordinator_groups
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
     from zkbroker.registry.groups import list_groups
 
-    snapshot = Snapshot(time.monotonic())
+    snapshot = ClusterSnapshot(time.monotonic())
     cluster.refresh()
     snapshot.brokers = {b.id: f"{b.host}:{b.port}" for b in cluster.brokers().values()}
     for topic in cluster.topics():
@@ -143,7 +143,9 @@ def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
     return snapshot
 
 
-def _offsets(cluster: "Cluster", snapshot: Snapshot, time_ms: int) -> dict[PartitionKey, int]:
+def _offsets(
+    cluster: "Cluster", snapshot: ClusterSnapshot, time_ms: int
+) -> dict[PartitionKey, int]:
     """Return an offset of every partition with a leader; unauthorized topics are dropped."""
     from zkbroker.client.resolve_offsets import resolve_or_end
 
@@ -165,7 +167,7 @@ def _offsets(cluster: "Cluster", snapshot: Snapshot, time_ms: int) -> dict[Parti
     return found
 
 
-def _leave_out(snapshot: Snapshot, topic: str, error: Exception) -> None:
+def _leave_out(snapshot: ClusterSnapshot, topic: str, error: Exception) -> None:
     snapshot.leaders = {key: each for key, each in snapshot.leaders.items() if key[0] != topic}
     snapshot.troubles.append(f"topic {topic} is not shown: {error}")
 
@@ -193,7 +195,9 @@ def _places(
     return {key: (offsets.get(key), owners.get(key)) for key in keys if key[0] in names}
 
 
-def picture(before: Snapshot, now: Snapshot, *, width: int = _FRAMED[0]) -> "RenderableType":
+def picture(
+    before: ClusterSnapshot, now: ClusterSnapshot, *, width: int = _FRAMED[0]
+) -> "RenderableType":
     """Draw the changes between two snapshots; a narrow terminal and a pipe get no frames."""
     from rich.console import Group
     from rich.table import Table

@@ -25,9 +25,9 @@ from zkbroker.protocol.messages import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    AbortedTransaction,
     FetchRequestPartition,
     FetchRequestTopic,
+    FetchResponseAbortedTransaction,
     FetchResponsePartition,
 )
 from zkbroker.records import committed_only
@@ -161,7 +161,9 @@ def require_transactions(connection: BrokerConnection) -> None:
         )
 
 
-def committed(records: bytes | memoryview, aborted: Sequence[AbortedTransaction] | None) -> bytes:
+def committed(
+    records: bytes | memoryview, aborted: Sequence[FetchResponseAbortedTransaction] | None
+) -> bytes:
     """Copy a fetched message set without the messages of aborted transactions.
 
     Args:

@@ -37,7 +37,7 @@ _RETRY_S = 0.2
 
 
 @dataclass(slots=True, eq=False)
-class _Waiter:
+class _ReadingWaiter:
     """A caller that waits for a reading with a number of at least `ticket`."""
 
     ticket: int
@@ -81,7 +81,7 @@ class ViewReader:
         self._all_again = False
         self._all_read_at = time.monotonic()
         self._tickets = 0
-        self._waiters: list[_Waiter] = []
+        self._waiters: list[_ReadingWaiter] = []
         self._watchers: list[Callable[[], None]] = []
         self._open = False
         self._brokers: AnyBroker | None = None
@@ -130,7 +130,7 @@ class ViewReader:
             else:
                 self._all_again = True
             self._tickets += 1
-            waiter = _Waiter(self._tickets, self._runtime.event())
+            waiter = _ReadingWaiter(self._tickets, self._runtime.event())
             self._waiters.append(waiter)
         self._loop.set()
         if not waiter.event.wait(seconds):

@@ -39,7 +39,7 @@ Given = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ActionPlan:
     """The steps of an action, the word that a person types to confirm it, and what does it."""
 
     steps: Sequence[str]
@@ -48,7 +48,7 @@ class Plan:
     warnings: Sequence[str] = field(default=())
 
 
-def create(collector: Collector, given: Given) -> Plan:
+def create(collector: Collector, given: Given) -> ActionPlan:
     """Plan a new topic."""
     name = text_in(given, "name", 1000)
     check_new_name(name, list(collector.seen.topics))
@@ -69,10 +69,10 @@ def create(collector: Collector, given: Given) -> Plan:
     steps = [f"create topic {name}: {_count(partitions, 'partition')}, {replicas} replicas each"]
     steps += [f"set {key} = {value}" for key, value in sorted(wanted.items())]
     warnings = [] if replicas > 1 else ["with one replica, the loss of a broker loses messages"]
-    return Plan(steps, name, _by_either_way(collector.access, run), warnings)
+    return ActionPlan(steps, name, _by_either_way(collector.access, run), warnings)
 
 
-def alter(collector: Collector, topic: str, given: Given) -> Plan:
+def alter(collector: Collector, topic: str, given: Given) -> ActionPlan:
     """Plan more partitions, and changes to the settings of a topic."""
     found = topic_of(collector.seen, topic)
     present = len(found.partitions)
@@ -96,10 +96,10 @@ def alter(collector: Collector, topic: str, given: Given) -> Plan:
     if not changes:
         raise bad("there is nothing to change: give partitions, or settings")
     run = _by_either_way(collector.access, *changes)
-    return Plan(steps, topic, run, [*warnings, *_internal(collector, topic)])
+    return ActionPlan(steps, topic, run, [*warnings, *_internal(collector, topic)])
 
 
-def delete(collector: Collector, topic: str, given: Given) -> Plan:
+def delete(collector: Collector, topic: str, given: Given) -> ActionPlan:
     """Plan the deletion of a topic."""
     found = topic_of(collector.seen, topic)
     readers = sorted(
@@ -112,10 +112,10 @@ def delete(collector: Collector, topic: str, given: Given) -> Plan:
         warnings.append(f"groups read it: {_listed(readers)}")
     steps = [f"delete topic {topic} with {_count(len(found.partitions), 'partition')}"]
     run = _by_either_way(collector.access, lambda way: way.delete(topic))
-    return Plan(steps, topic, run, [*warnings, *_internal(collector, topic)])
+    return ActionPlan(steps, topic, run, [*warnings, *_internal(collector, topic)])
 
 
-def elect(collector: Collector, topic: str, given: Given) -> Plan:
+def elect(collector: Collector, topic: str, given: Given) -> ActionPlan:
     """Plan an election of preferred replicas."""
     found = topic_of(collector.seen, topic)
     numbers = _partitions(found, given.get("partitions"))
@@ -148,10 +148,10 @@ def elect(collector: Collector, topic: str, given: Given) -> Plan:
         for each in moves
         if each.replicas[0] not in each.isr
     ]
-    return Plan(steps or ["preferred replicas lead already"], topic, run, warnings[:SHOWN])
+    return ActionPlan(steps or ["preferred replicas lead already"], topic, run, warnings[:SHOWN])
 
 
-def reassign(collector: Collector, topic: str, given: Given) -> Plan:
+def reassign(collector: Collector, topic: str, given: Given) -> ActionPlan:
     """Plan new replicas for a topic's partitions, copied within `throttle`.
 
     The limit is that of `zkbroker reassign execute --throttle`; `remove_throttle` ends it.
@@ -203,12 +203,12 @@ def reassign(collector: Collector, topic: str, given: Given) -> Plan:
             "the limit stays until it is removed here or by zkbroker reassign verify; too low a "
             "limit never catches up with what is written"
         )
-    return Plan(
+    return ActionPlan(
         steps, topic, lambda: reassignment.execute(session, target, throttle=throttle), warnings
     )
 
 
-def remove_throttle(collector: Collector, topic: str, given: Given) -> Plan:
+def remove_throttle(collector: Collector, topic: str, given: Given) -> ActionPlan:
     """Plan the removal of the last reassignment's limit."""
     topic_of(collector.seen, topic)
     session = _through(collector.access.session)
@@ -217,7 +217,7 @@ def remove_throttle(collector: Collector, topic: str, given: Given) -> Plan:
     warnings = []
     if read_requests(session).reassignment:
         warnings.append("replicas are still moving: the rest is copied without a limit")
-    return Plan(
+    return ActionPlan(
         [f"the limits of {topic} and of all brokers are removed"],
         topic,
         lambda: reassignment.remove_throttles(session, {(topic, 0): ()}),

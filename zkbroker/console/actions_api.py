@@ -13,7 +13,7 @@ from collections.abc import Callable
 from flask import Blueprint, Response, g, request
 
 from zkbroker.console import actions
-from zkbroker.console.actions import Given, Plan
+from zkbroker.console.actions import ActionPlan, Given
 from zkbroker.console.api import Api, json_answer, kind_of
 from zkbroker.console.collector import Collector
 from zkbroker.console.offset_actions import reset
@@ -33,7 +33,7 @@ class ActionsApi:
     def add_to(self, blueprint: Blueprint) -> None:
         """Add the routes."""
         topic = "/topics/<topic>"
-        plans: tuple[tuple[str, str, Callable[..., Plan]], ...] = (
+        plans: tuple[tuple[str, str, Callable[..., ActionPlan]], ...] = (
             ("/topics", "create", actions.create),
             (f"{topic}/alter", "alter", actions.alter),
             (f"{topic}/delete", "delete", actions.delete),
@@ -52,7 +52,7 @@ class ActionsApi:
             return json_answer({"moving": []})
         return json_answer({"moving": actions.moving(collector.access.session)})
 
-    def _view(self, name: str, plan: Callable[..., Plan]) -> Callable[..., Response]:
+    def _view(self, name: str, plan: Callable[..., ActionPlan]) -> Callable[..., Response]:
         def view(cluster: str, **subject: str) -> Response:
             collector = self._api.collector(cluster)
             self._api.require_newer(collector, "topics and groups that this page can change")
@@ -62,11 +62,11 @@ class ActionsApi:
         return view
 
 
-def _reset(collector: Collector, kind: str, group: str, given: Given) -> Plan:
+def _reset(collector: Collector, kind: str, group: str, given: Given) -> ActionPlan:
     return reset(collector, kind_of(kind), group, given)
 
 
-def _answered(name: str, collector: Collector, given: Given, plan: Plan) -> Response:
+def _answered(name: str, collector: Collector, given: Given, plan: ActionPlan) -> Response:
     dry_run = given.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise bad("dry_run has to be true or false")

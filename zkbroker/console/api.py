@@ -13,9 +13,9 @@ from flask import Blueprint, Response, request
 from zkbroker.admin.described_configs import described
 from zkbroker.admin.entity_configs import TopicEntity
 from zkbroker.console import views
-from zkbroker.console.cluster_state import Kind
+from zkbroker.console.cluster_state import GroupStorage
 from zkbroker.console.collector import Collector
-from zkbroker.console.events import Streams, cluster_events
+from zkbroker.console.events import EventStreams, cluster_events
 from zkbroker.console.mirrors import Mirrors, source_finder
 from zkbroker.console.publication import Row, dumps
 from zkbroker.console.requests import Refused, bad, missing, number_of, text_of, topic_of
@@ -43,7 +43,7 @@ def json_answer(value: object, status: int = 200) -> Response:
 class Api:
     """Views of clusters; `collectors` has the ids of their clusters."""
 
-    def __init__(self, collectors: Mapping[str, Collector], streams: Streams) -> None:
+    def __init__(self, collectors: Mapping[str, Collector], streams: EventStreams) -> None:
         self._collectors = collectors
         self._streams = streams
         self._mirrors: dict[str, Mirrors] = {}
@@ -156,10 +156,10 @@ class Api:
         return found
 
 
-def kind_of(text: str) -> Kind:
+def kind_of(text: str) -> GroupStorage:
     """Return a kind of groups."""
     try:
-        return Kind(text)
+        return GroupStorage(text)
     except ValueError:
         raise missing("the kind of a group is coordinator or zookeeper") from None
 

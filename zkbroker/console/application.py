@@ -21,14 +21,14 @@ from flask import Blueprint, Flask, Response, g, request, send_from_directory
 from werkzeug.exceptions import HTTPException, NotFound
 
 from zkbroker import __version__
-from zkbroker.broker.admin_access import WINDOW_S, Access
+from zkbroker.broker.admin_access import WINDOW_S, AccessDecision
 from zkbroker.broker.mounting import USER
 from zkbroker.console.actions_api import ActionsApi
 from zkbroker.console.api import Api, json_answer
 from zkbroker.console.collector import Collector
-from zkbroker.console.events import Streams
+from zkbroker.console.events import EventStreams
 from zkbroker.console.failures import explain
-from zkbroker.console.logins import Logins, Role, Visitor
+from zkbroker.console.logins import Logins, ViewerRole, Visitor
 from zkbroker.console.reading_api import ReadingApi
 from zkbroker.console.requests import MAX_BODY_BYTES, Refused, body, missing, text_in
 from zkbroker.errors import ZkbrokerError
@@ -86,7 +86,7 @@ def make_application(
     app.url_map.merge_slashes = False  # an address with two slashes is wrong, not redirected
     _Page(app, collectors, logins, encrypted, hosts)
     routes = Blueprint("api", __name__, url_prefix="/api/clusters/<cluster>")
-    streams = Streams()
+    streams = EventStreams()
     api = Api(collectors, streams)
     api.add_to(routes)
     ReadingApi(api, streams, runtime).add_to(routes)
@@ -147,7 +147,7 @@ class _Page:
             raise Refused(401, "login_needed", "log in first")
         if changes:
             _check_token(visitor)
-            if visitor.role is not Role.OPERATOR:
+            if visitor.role is not ViewerRole.OPERATOR:
                 raise Refused(
                     403,
                     "operators_only",
@@ -183,13 +183,13 @@ class _Page:
         given = body()
         user, password = text_in(given, "user"), text_in(given, "password")
         token = self._logins.log_in(user, password, request.remote_addr or "")
-        if token is Access.TOO_MANY:
+        if token is AccessDecision.TOO_MANY:
             refused = Refused(429, "too_many", "too many wrong passwords: wait a minute")
             response = _refused(refused)
             response.headers["Retry-After"] = f"{WINDOW_S:.0f}"
             return response
-        visitor = None if isinstance(token, Access) else self._logins.visitor(token)
-        if isinstance(token, Access) or visitor is None:
+        visitor = None if isinstance(token, AccessDecision) else self._logins.visitor(token)
+        if isinstance(token, AccessDecision) or visitor is None:
             raise Refused(403, "wrong_login", "user or password is wrong")
         response = self._session_of(visitor)
         response.set_cookie(

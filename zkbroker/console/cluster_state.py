@@ -16,17 +16,17 @@ from zkbroker.errors import ZkbrokerError
 from zkbroker.types import PartitionKey
 
 
-class Kind(Enum):
+class GroupStorage(Enum):
     """The storage of a group; the values are used in URLs."""
 
     COORDINATOR = "coordinator"
     ZOOKEEPER = "zookeeper"
 
 
-GroupKey = tuple[Kind, str]
+GroupKey = tuple[GroupStorage, str]
 
 
-class Listener(NamedTuple):
+class BrokerListener(NamedTuple):
     """One listener of a broker."""
 
     name: str
@@ -47,7 +47,7 @@ class SeenBroker:
     host: str
     port: int
     rack: str | None
-    listeners: tuple[Listener, ...] = ()
+    listeners: tuple[BrokerListener, ...] = ()
     since_ms: int | None = None
 
 
@@ -96,7 +96,7 @@ class SeenGroup:
         topics: its topics beside those with offsets.
     """
 
-    kind: Kind
+    kind: GroupStorage
     name: str
     coordinator: int | None = None
     described_ms: int = 0

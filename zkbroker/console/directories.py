@@ -7,7 +7,7 @@ Invariant: nothing is known of a broker that does not answer, or is older than 1
 from zkbroker.admin.broker_queries import log_dirs
 from zkbroker.client import Cluster
 from zkbroker.console.cluster_state import ClusterState
-from zkbroker.console.pace import Pace
+from zkbroker.console.pace import QuestionPace
 from zkbroker.errors import UnsupportedVersion
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.pacing import paced
@@ -20,7 +20,7 @@ class Directories:
     def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen
         self._runtime = runtime
-        self._pace = Pace(every_s)
+        self._pace = QuestionPace(every_s)
         self._read_ms: int | None = None
 
     def look(self, cluster: Cluster, now_ms: int) -> None:

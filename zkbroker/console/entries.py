@@ -22,7 +22,7 @@ MAX_EXPANDED_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredRecord:
     """A stored record.
 
     Args:
@@ -45,7 +45,7 @@ class Stored:
     next_offset: int | None = None
 
     @classmethod
-    def unreadable(cls, partition: int, offset: int, error: CorruptMessage) -> "Stored":
+    def unreadable(cls, partition: int, offset: int, error: CorruptMessage) -> "StoredRecord":
         """Return the record that stands for bytes that are not an entry."""
         return cls(
             partition, offset, -1, -1, None, None, (), "corrupt", 0, "", str(error)
@@ -69,7 +69,7 @@ def stored_records(
     start: int,
     aborted: Sequence[tuple[int, int]] = (),
     stable: int | None = None,
-) -> Iterator[Stored]:
+) -> Iterator[StoredRecord]:
     """Yield the records of a message set.
 
     Args:
@@ -117,11 +117,11 @@ def _entries(data: bytes) -> tuple[list[EntryInfo], CorruptMessage | None]:
 
 def _records(
     part: memoryview, partition: int, start: int, entry: EntryInfo, state: str
-) -> Iterator[Stored]:
+) -> Iterator[StoredRecord]:
     compression = codec_name(entry.codec)
     if entry.is_control:
         kind = _marker(part)
-        yield Stored(
+        yield StoredRecord(
             partition, entry.base_offset, entry.max_timestamp, entry.timestamp_type, None,
             None if kind is None else kind.encode(), (), state, entry.magic, compression,
         )  # fmt: skip
@@ -132,12 +132,12 @@ def _records(
             part, start_offset=start, max_decompressed_bytes=MAX_EXPANDED_BYTES
         ):
             reached = record.offset + 1
-            yield Stored(
+            yield StoredRecord(
                 partition, record.offset, record.timestamp, record.timestamp_type, record.key,
                 record.value, record.headers, state, entry.magic, compression,
             )  # fmt: skip
     except (CorruptMessage, MessageSizeTooLarge) as error:
-        yield Stored(
+        yield StoredRecord(
             partition, reached, entry.max_timestamp, entry.timestamp_type, None, None, (),
             "corrupt", entry.magic, compression, str(error),
         )  # fmt: skip

@@ -19,7 +19,7 @@ STREAMS = 100
 HEARTBEAT_S = 15.0
 
 
-class Streams:
+class EventStreams:
     """The open streams."""
 
     def __init__(self) -> None:

@@ -14,11 +14,11 @@ from zkbroker.console.cluster_state import (
     ClusterState,
     GroupKey,
     GroupOffset,
-    Kind,
+    GroupStorage,
     SeenGroup,
     SeenMember,
 )
-from zkbroker.console.pace import Pace
+from zkbroker.console.pace import QuestionPace
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError, protocol_error
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey
@@ -47,7 +47,7 @@ class Groups:
     def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen
         self._runtime = runtime
-        self._pace = Pace(max(every_s, _LIST_EVERY_S))
+        self._pace = QuestionPace(max(every_s, _LIST_EVERY_S))
 
     def hurry(self) -> None:
         """List the groups at the next reading."""
@@ -67,7 +67,7 @@ class Groups:
         due = heapq.nsmallest(AT_ONCE, known, key=lambda group: group.described_ms)
         of_brokers: defaultdict[int, list[SeenGroup]] = defaultdict(list)
         for group in due:
-            if group.kind is Kind.COORDINATOR and group.coordinator is not None:
+            if group.kind is GroupStorage.COORDINATOR and group.coordinator is not None:
                 of_brokers[group.coordinator].append(group)
             elif session is not None:
                 with group.described(now_ms):
@@ -93,7 +93,7 @@ class Groups:
         group = self._seen.groups.get(key)
         if group is None:
             return None
-        if group.kind is Kind.ZOOKEEPER and session is not None:
+        if group.kind is GroupStorage.ZOOKEEPER and session is not None:
             of_zookeeper(session, group)
         elif group.coordinator is not None:
             connection = cluster.connection(group.coordinator)
@@ -120,12 +120,14 @@ class Groups:
                     if group.coordinator == broker
                 }
                 continue
-            found |= {(Kind.COORDINATOR, each.group_id): broker for each in answer.groups}
+            found |= {(GroupStorage.COORDINATOR, each.group_id): broker for each in answer.groups}
         if session is not None:
-            found |= {(Kind.ZOOKEEPER, name): None for name in registry.list_groups(session)}
+            found |= {
+                (GroupStorage.ZOOKEEPER, name): None for name in registry.list_groups(session)
+            }
         else:
             # Groups seen before ZooKeeper went away.
-            found |= {key: None for key in seen.groups if key[0] is Kind.ZOOKEEPER}
+            found |= {key: None for key in seen.groups if key[0] is GroupStorage.ZOOKEEPER}
         seen.note_trouble("groups", silent, "groups cannot be listed")
         groups: dict[GroupKey, SeenGroup] = {}
         for key, coordinator in sorted(

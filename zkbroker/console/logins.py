@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from zkbroker.broker.admin_access import Access, AdminAccess
+from zkbroker.broker.admin_access import AccessDecision, AdminAccess
 from zkbroker.security.password_hashes import PasswordHash
 
 LASTS_S = 12 * 3600.0
@@ -26,7 +26,7 @@ ANYONE = "*"
 """As an operator: every viewer."""
 
 
-class Role(Enum):
+class ViewerRole(Enum):
     """The role of a viewer."""
 
     VIEWER = "viewer"
@@ -38,7 +38,7 @@ class Visitor:
     """A viewer. Args: csrf is the token that requests for changes must contain."""
 
     user: str | None
-    role: Role
+    role: ViewerRole
     csrf: str
 
 
@@ -85,16 +85,16 @@ class Logins:
             return None
         return Visitor(session.user, self._role(session.user), session.csrf)
 
-    def log_in(self, user: str, password: str, address: str) -> str | Access:
+    def log_in(self, user: str, password: str, address: str) -> str | AccessDecision:
         """Return the token of a new session, or the reason for a refusal."""
         assert self._access is not None
         if ":" in user:
-            return Access.DENIED  # basic authentication would end the name there
+            return AccessDecision.DENIED  # basic authentication would end the name there
         # Before the check: a session never outlasts a change of the line that was checked.
         line = self._access.line(user)
         pair = base64.b64encode(f"{user}:{password}".encode(errors="surrogatepass")).decode()
         decided = self._access.check(f"Basic {pair}", address)
-        if decided is not Access.GRANTED:
+        if decided is not AccessDecision.GRANTED:
             return decided
         token = secrets.token_urlsafe(32)
         self._sessions[token] = _Session(
@@ -109,9 +109,9 @@ class Logins:
         if token is not None:
             self._sessions.pop(token, None)
 
-    def _role(self, user: str | None) -> Role:
+    def _role(self, user: str | None) -> ViewerRole:
         allowed = ANYONE in self._operators or (user is not None and user in self._operators)
-        return Role.OPERATOR if allowed else Role.VIEWER
+        return ViewerRole.OPERATOR if allowed else ViewerRole.VIEWER
 
     def _constant(self, user: str | None) -> str:
         """Return a token that a page of another origin cannot know."""

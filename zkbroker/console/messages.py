@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zkbroker.console.decoding import SHOWN_BYTES, shown
-from zkbroker.console.entries import Stored
+from zkbroker.console.entries import StoredRecord
 from zkbroker.console.partition_reader import OpenReader, Reader
 from zkbroker.console.requests import Refused, bad, missing
 from zkbroker.console.start_positions import Begin, Start
@@ -49,7 +49,7 @@ class Search:
     key: bytes | None = None
     contains: bytes | None = None
 
-    def fits(self, record: Stored) -> bool:
+    def fits(self, record: StoredRecord) -> bool:
         """Whether a record matches."""
         if self.key is not None and record.key != self.key:
             return False
@@ -103,7 +103,7 @@ def browse(
     }
 
 
-def message_row(record: Stored, most: int = SHOWN_BYTES) -> dict[str, Any]:
+def message_row(record: StoredRecord, most: int = SHOWN_BYTES) -> dict[str, Any]:
     """Return a record for the API. Args: most bytes of key, value and headers together."""
     key = shown(record.key, most // 4)
     value = shown(record.value, most)
@@ -184,11 +184,11 @@ def _merged(
     search: Search,
     over: Callable[[], bool],
     runtime: Runtime,
-) -> tuple[list[Stored], dict[int, int]]:
+) -> tuple[list[StoredRecord], dict[int, int]]:
     """Return the first matching records, and the next offset of each partition."""
     streams = {reader.partition: _fitting(reader, search, over, runtime) for reader in readers}
     places: dict[int, int] = {}
-    waiting: list[tuple[int, int, int, Stored]] = []
+    waiting: list[tuple[int, int, int, StoredRecord]] = []
 
     def advance(reader: Reader) -> None:
         record = next(streams[reader.partition], None)
@@ -201,7 +201,7 @@ def _merged(
     by_number = {reader.partition: reader for reader in readers}
     for reader in readers:
         advance(reader)
-    found: list[Stored] = []
+    found: list[StoredRecord] = []
     # A set that shares one offset is shown whole, since reading cannot resume within it.
     within = False
     while waiting and (len(found) < search.limit or (within and len(found) < _MOST_ROWS)):
@@ -216,7 +216,7 @@ def _merged(
 
 def _fitting(
     reader: Reader, search: Search, over: Callable[[], bool], runtime: Runtime
-) -> Iterator[Stored]:
+) -> Iterator[StoredRecord]:
     while not reader.at_end and not over():
         for record in paced(runtime, reader.chunk(), 1000):
             if search.fits(record):

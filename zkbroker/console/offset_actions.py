@@ -7,10 +7,10 @@ Invariant: no offset outside a log is committed; a group with members is refused
 from typing import Any
 
 from zkbroker.admin import coordinator_groups, zk_groups
-from zkbroker.admin.reset_offsets import Target, Way, plan_reset
+from zkbroker.admin.reset_offsets import ResetTarget, Way, plan_reset
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
-from zkbroker.console.actions import SHOWN, Given, Plan, first_steps
-from zkbroker.console.cluster_state import Kind
+from zkbroker.console.actions import SHOWN, ActionPlan, Given, first_steps
+from zkbroker.console.cluster_state import GroupStorage
 from zkbroker.console.collector import Collector
 from zkbroker.console.requests import Refused, bad, missing, text_in, topic_of, whole
 from zkbroker.console.start_positions import Begin, Start, parse_start
@@ -19,7 +19,7 @@ from zkbroker.types import PartitionKey
 _MAX_PARTITION = 2**31 - 1
 
 
-def reset(collector: Collector, kind: Kind, group: str, given: Given) -> Plan:
+def reset(collector: Collector, kind: GroupStorage, group: str, given: Given) -> ActionPlan:
     """Plan a group's new offsets.
 
     Raises:
@@ -33,7 +33,7 @@ def reset(collector: Collector, kind: Kind, group: str, given: Given) -> Plan:
     target = _target(parse_start(text_in(given, "to", 100)))
     committed = {key: each.offset for key, each in found.offsets.items()}
     keys = _keys(collector, given, committed)
-    if kind is Kind.ZOOKEEPER:
+    if kind is GroupStorage.ZOOKEEPER:
         if session is None:
             raise Refused(501, "needs_zookeeper", "start the console with -z for this group")
         zk_groups.check_idle(session, group)
@@ -42,7 +42,7 @@ def reset(collector: Collector, kind: Kind, group: str, given: Given) -> Plan:
     plan = plan_reset(cluster, target, keys, committed)
 
     def run() -> None:
-        if session is not None and kind is Kind.ZOOKEEPER:
+        if session is not None and kind is GroupStorage.ZOOKEEPER:
             zk_groups.set_offsets(session, group, plan.offsets)
         else:
             coordinator_groups.set_offsets(cluster, group, plan.offsets)
@@ -61,7 +61,7 @@ def reset(collector: Collector, kind: Kind, group: str, given: Given) -> Plan:
     forward = sum(max(0, plan.offsets[key] - committed[key]) for key in changed if key in committed)
     if forward:
         warnings.append(f"the group will not read {forward:,} messages that it has not read yet")
-    return Plan(steps or ["the group is there already"], group, run, warnings)
+    return ActionPlan(steps or ["the group is there already"], group, run, warnings)
 
 
 def _keys(
@@ -82,16 +82,16 @@ def _keys(
     return [(topic, number) for number in numbers]
 
 
-def _target(start: Start) -> Target:
+def _target(start: Start) -> ResetTarget:
     if start.begin is Begin.EARLIEST:
-        return Target(Way.TIME, EARLIEST_TIME)
+        return ResetTarget(Way.TIME, EARLIEST_TIME)
     if start.begin is Begin.LATEST:
-        return Target(Way.TIME, LATEST_TIME)
+        return ResetTarget(Way.TIME, LATEST_TIME)
     if start.begin is Begin.TIME:
-        return Target(Way.TIME, start.value)
+        return ResetTarget(Way.TIME, start.value)
     if start.begin is Begin.OFFSET:
-        return Target(Way.OFFSET, start.value)
-    return Target(Way.SHIFT, start.value if start.begin is Begin.ON else -start.value)
+        return ResetTarget(Way.OFFSET, start.value)
+    return ResetTarget(Way.SHIFT, start.value if start.begin is Begin.ON else -start.value)
 
 
 def _shown(offset: int | None) -> str:

@@ -18,7 +18,7 @@ from zkbroker.console.cluster_state import (
     ClusterState,
     GroupKey,
     GroupOffset,
-    Kind,
+    GroupStorage,
     SeenBroker,
     SeenGroup,
     SeenMember,
@@ -145,7 +145,7 @@ class OtherSight:
             return
         self._positions(self.other, now_ms)
         seen = self._seen
-        known = [(Kind.ZOOKEEPER, name) for name in list_groups(session)]
+        known = [(GroupStorage.ZOOKEEPER, name) for name in list_groups(session)]
         seen.groups = {key: seen.groups.get(key) or SeenGroup(*key) for key in known}
         for group in heapq.nsmallest(
             GROUPS_AT_ONCE, seen.groups.values(), key=lambda group: group.described_ms

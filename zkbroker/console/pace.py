@@ -12,7 +12,7 @@ HURRIED_SHARE = 1 / 20
 """The share while changes keep coming."""
 
 
-class Pace:
+class QuestionPace:
     """The pace of one kind of question, with at least `every_s` seconds between two."""
 
     def __init__(self, every_s: float) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterSettings
 from zkbroker.console.cluster_state import BrokerFacts, ClusterState
-from zkbroker.console.pace import Pace
+from zkbroker.console.pace import QuestionPace
 from zkbroker.errors import ClientError
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.pacing import side_by_side
@@ -47,7 +47,7 @@ class AdminPages:
         self._settings = settings
         self._seen = seen
         self._runtime = runtime
-        self._pace = Pace(every_s)
+        self._pace = QuestionPace(every_s)
         self._before: dict[int, tuple[int, Mapping[str, Any]]] = {}
 
     def address(self, broker: int) -> str | None:

@@ -31,7 +31,7 @@ _CHUNK_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
-class _Walk:
+class _WalkBudget:
     """The budget left for one request."""
 
     bytes_left: int
@@ -60,7 +60,7 @@ def segments_of(directory: Path) -> list[dict[str, Any]] | None:
         )
     except OSError:
         return None
-    walk = _Walk(WALKED_BYTES, time.monotonic() + WALKED_S)
+    walk = _WalkBudget(WALKED_BYTES, time.monotonic() + WALKED_S)
     found = []
     for number, (offset, path) in enumerate(files[-MAX_SEGMENTS:], 1):
         try:
@@ -72,7 +72,7 @@ def segments_of(directory: Path) -> list[dict[str, Any]] | None:
     return found
 
 
-def _segment(offset: int, path: Path, walk: _Walk) -> dict[str, Any]:
+def _segment(offset: int, path: Path, walk: _WalkBudget) -> dict[str, Any]:
     formats: set[int] = set()
     codecs: set[str] = set()
     first: int | None = None

@@ -14,7 +14,7 @@ from zkbroker.client.fetch import TRANSACTIONS_SINCE, Wanted, doubled, fetch_one
 from zkbroker.client.list_offsets import one_offset, valid_range
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.console.access import REQUEST_TIMEOUT_MS
-from zkbroker.console.entries import Stored, stored_records
+from zkbroker.console.entries import StoredRecord, stored_records
 from zkbroker.console.other_generation import OtherCluster
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.network.client.connection import BrokerConnection
@@ -60,7 +60,7 @@ class Reader(ABC):
         """Return the first offset at or after a time, or of one of the special times."""
 
     @abstractmethod
-    def chunk(self) -> Iterator[Stored]:
+    def chunk(self) -> Iterator[StoredRecord]:
         """Yield the records of one chunk, and move past it.
 
         Raises:
@@ -92,7 +92,7 @@ class PartitionReader(Reader):
     def offset_at(self, time_ms: int) -> int | None:
         return one_offset(self._connection, self._topic, self.partition, time_ms)
 
-    def chunk(self) -> Iterator[Stored]:
+    def chunk(self) -> Iterator[StoredRecord]:
         begun = self.position
         part, stable = self._fetch()
         data = records_of(part)
@@ -109,7 +109,7 @@ class PartitionReader(Reader):
             self.position = max([self.position, *ends])
         except CorruptMessage as error:
             self.position += 1
-            yield Stored.unreadable(self.partition, self.position - 1, error)
+            yield StoredRecord.unreadable(self.partition, self.position - 1, error)
         if self.position <= begun:
             # Nothing to read: the log was cut, or compaction left a gap.
             self.position = self.end
@@ -159,7 +159,7 @@ class OtherReader(Reader):
         """Return the start of the file for a time; 0.7 has only times of files."""
         return self._other.offset(self._topic, self.partition, time_ms)
 
-    def chunk(self) -> Iterator[Stored]:
+    def chunk(self) -> Iterator[StoredRecord]:
         """Yield the messages of one fetch, and move past them."""
         begun = self.position
         found, after = self._other.read(self._topic, self.partition, begun)
@@ -178,7 +178,7 @@ class OtherReader(Reader):
                     (one.position for one in found[number:] if one.position != each.position), after
                 )
             self.records_read += 1
-            yield Stored(
+            yield StoredRecord(
                 self.partition, each.position, -1, -1, None, each.payload, (),
                 "committed" if error is None else "corrupt", each.magic, each.codec, error,
                 each.inside, following,

@@ -15,7 +15,7 @@ from zkbroker.admin.described_configs import described
 from zkbroker.admin.entity_configs import BrokerEntity
 from zkbroker.console.api import Api, json_answer
 from zkbroker.console.collector import Collector
-from zkbroker.console.events import Streams
+from zkbroker.console.events import EventStreams
 from zkbroker.console.messages import Search, browse, whole_part
 from zkbroker.console.partition_log import files_of, is_local, offsets_by_time, segments_of
 from zkbroker.console.partition_reader import OpenReader, OtherReader, PartitionReader
@@ -40,7 +40,7 @@ _SLICE = 256 * 1024
 class ReadingApi:
     """Views of stored data."""
 
-    def __init__(self, api: Api, streams: Streams, runtime: Runtime) -> None:
+    def __init__(self, api: Api, streams: EventStreams, runtime: Runtime) -> None:
         self._api = api
         self._streams = streams
         self._runtime = runtime

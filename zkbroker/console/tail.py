@@ -14,7 +14,7 @@ from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.console.access import REQUEST_TIMEOUT_MS
-from zkbroker.console.entries import Stored, stored_records
+from zkbroker.console.entries import StoredRecord, stored_records
 from zkbroker.console.events import HEARTBEAT_S, event
 from zkbroker.console.messages import message_row
 from zkbroker.console.partition_reader import MAX_ENTRY_BYTES, records_of
@@ -83,7 +83,7 @@ class Tail:
     def _round(self) -> Iterator[str]:
         left = round(RATE * _ROUND_S)
         skipped = 0
-        found: list[Stored] = []
+        found: list[StoredRecord] = []
         failure: ZkbrokerError | None = None
         try:
             for key, data, high_watermark in self._fetched():
@@ -146,9 +146,9 @@ class Tail:
         return data
 
 
-def _readable(data: bytes, partition: int, start: int) -> Iterator[Stored]:
+def _readable(data: bytes, partition: int, start: int) -> Iterator[StoredRecord]:
     """Yield the records up to the first bytes that are not an entry, committed or not."""
     try:
         yield from stored_records(data, partition, start, (), 0)
     except CorruptMessage as error:
-        yield Stored.unreadable(partition, start, error)
+        yield StoredRecord.unreadable(partition, start, error)

@@ -13,8 +13,8 @@ from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.client import Cluster
 from zkbroker.client.metadata_source import ask
 from zkbroker.client.topic_settings import MIN_ISR, topic_settings
-from zkbroker.console.cluster_state import ClusterState, Listener, SeenBroker
-from zkbroker.console.pace import Pace
+from zkbroker.console.cluster_state import BrokerListener, ClusterState, SeenBroker
+from zkbroker.console.pace import QuestionPace
 from zkbroker.console.sampling import Look
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.network.client.connection import BrokerConnection
@@ -41,8 +41,8 @@ class Topology:
     def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen
         self._runtime = runtime
-        self._all = Pace(every_s)
-        self._settings = Pace(_SETTINGS_EVERY_S)
+        self._all = QuestionPace(every_s)
+        self._settings = QuestionPace(_SETTINGS_EVERY_S)
         self._min_isr_ms: dict[str, int] = {}
         self._deleted: frozenset[str] = frozenset()
         self._notes = _IsrNotes(self._all)
@@ -98,7 +98,7 @@ class Topology:
                 each.host,
                 each.port,
                 each.rack,
-                tuple(Listener(name, *where) for name, where in each.listeners.items()),
+                tuple(BrokerListener(name, *where) for name, where in each.listeners.items()),
                 each.timestamp_ms or None,
             )
         seen.alive = frozenset(found)
@@ -186,7 +186,7 @@ class Topology:
 class _IsrNotes:
     """Watches the notifications of brokers about changed ISRs, which hurry a pace."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: QuestionPace) -> None:
         self._pace = pace
         self._watched = False
 

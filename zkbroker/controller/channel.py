@@ -53,7 +53,7 @@ class _Queued:
     answered: Answered | None
 
 
-class BrokerChannel:
+class ControllerChannel:
     """The queue of one broker, and its task; for the arguments see `BrokerChannels`."""
 
     def __init__(
@@ -146,8 +146,8 @@ class BrokerChannels:
         post: Callable[[Callable[[], object]], object],
         overflowed: Callable[[int], object],
     ) -> None:
-        self._channel_to = partial(BrokerChannel, runtime, connect, limit, post, overflowed)
-        self._channels: dict[int, BrokerChannel] = {}
+        self._channel_to = partial(ControllerChannel, runtime, connect, limit, post, overflowed)
+        self._channels: dict[int, ControllerChannel] = {}
 
     def open(self, broker: BrokerInfo) -> None:
         """Open the channel to a broker; replaces an earlier one."""

@@ -25,7 +25,7 @@ _MAX_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogMessage:
     """A message in a log.
 
     Args:
@@ -109,7 +109,7 @@ class Observer07:
         # An empty file begins where it ends.
         return list(pairwise(found)) or [(each, each) for each in found]
 
-    def read(self, topic: str, partition: int, position: int) -> tuple[list[Entry], int]:
+    def read(self, topic: str, partition: int, position: int) -> tuple[list[LogMessage], int]:
         """Return the messages of one fetch, and the next position; no messages at the end of a log.
 
         Raises:
@@ -122,17 +122,17 @@ class Observer07:
             (fetched,) = consumer.fetch_entries([(topic, name.number, position)])
         if fetched.error is not None:
             raise fetched.error
-        found: list[Entry] = []
+        found: list[LogMessage] = []
         for entry in entries(fetched.data):
             at, end = position + entry.position, position + entry.end
             codec = Codec(entry.codec).name.lower() if 0 < entry.codec <= Codec.SNAPPY else ""
             try:
                 inner = list(messages(fetched.data[entry.position : entry.end], at))
             except CorruptMessage as error:
-                found.append(Entry(at, 0, end, None, entry.magic, codec, str(error)))
+                found.append(LogMessage(at, 0, end, None, entry.magic, codec, str(error)))
                 continue
             found += [
-                Entry(at, number, each.next_offset, each.payload, entry.magic, codec)
+                LogMessage(at, number, each.next_offset, each.payload, entry.magic, codec)
                 for number, each in enumerate(inner)
             ]
         return found, fetched.next_offset

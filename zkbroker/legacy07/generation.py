@@ -11,11 +11,11 @@ from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.legacy07.mirror import SourceCluster07, Target07
 from zkbroker.legacy07.producer_config import ProducerConfig07
 from zkbroker.legacy07.reading import read_partitions
-from zkbroker.mirror.generations import Generation
+from zkbroker.mirror.generations import MirrorGeneration
 
 
 class Kafka07:
-    """Kafka 0.7 for mirrors and commands: their `Generation` and `CommandGeneration`."""
+    """Kafka 0.7 for mirrors and commands: their `MirrorGeneration` and `CommandGeneration`."""
 
     name = "0.7"
     why_no_identity = (
@@ -99,4 +99,4 @@ def _with_ids(bootstrap: str) -> str:
     return ",".join(addresses)
 
 
-GENERATION: Generation = Kafka07()
+GENERATION: MirrorGeneration = Kafka07()

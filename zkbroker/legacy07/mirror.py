@@ -19,8 +19,8 @@ from zkbroker.legacy07.cluster import Cluster07
 from zkbroker.legacy07.producer_config import Partitioner07
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.repack import Decoded, Piece, in_batches
-from zkbroker.mirror.source_cluster import SourceCluster
-from zkbroker.mirror.target import Target
+from zkbroker.mirror.source_cluster import MirrorSource
+from zkbroker.mirror.target import MirrorTarget
 from zkbroker.producer import Producer
 from zkbroker.producer.plugins import resolve
 from zkbroker.records import Codec
@@ -34,8 +34,8 @@ from zkbroker.zookeeper import ZkSession
 logger = logging.getLogger(__name__)
 
 
-class SourceCluster07(SourceCluster):
-    """A source of Kafka 0.7, started; arguments as of `SourceCluster`. Offsets are bytes."""
+class SourceCluster07(MirrorSource):
+    """A source of Kafka 0.7, started; arguments as of `MirrorSource`. Offsets are bytes."""
 
     cluster: Cluster07
 
@@ -84,7 +84,7 @@ class SourceCluster07(SourceCluster):
         return cut07(chunk.records[begin - chunk.offset :], max_bytes=max_bytes)
 
 
-class Target07(Target):
+class Target07(MirrorTarget):
     """A target of Kafka 0.7.
 
     Raises:

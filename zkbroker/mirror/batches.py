@@ -17,10 +17,10 @@ from zkbroker.measures import TopicTable
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.handlers import Handle
 from zkbroker.mirror.loop_guard import PathMarker
-from zkbroker.mirror.repack import Decoded, Stored, in_batches, record_bytes
+from zkbroker.mirror.repack import Decoded, StoredEntries, in_batches, record_bytes
 from zkbroker.mirror.routes import Route, Routes
-from zkbroker.mirror.source_cluster import SourceCluster
-from zkbroker.mirror.target import Target
+from zkbroker.mirror.source_cluster import MirrorSource
+from zkbroker.mirror.target import MirrorTarget
 from zkbroker.producer import EncodedBatch, KeyedMessage
 from zkbroker.records import Codec
 from zkbroker.records.record import Unsent
@@ -69,9 +69,9 @@ class BatchMaker:
         self,
         config: MirrorConfig,
         *,
-        source: SourceCluster,
+        source: MirrorSource,
         routes: Routes,
-        target: Target,
+        target: MirrorTarget,
         marker: PathMarker | None,
         handle: Handle | None,
     ) -> None:
@@ -114,7 +114,7 @@ class BatchMaker:
             decode=self._marker is not None or self._handle is not None or not route.identity,
         )
         for piece in pieces:
-            if isinstance(piece, Stored):
+            if isinstance(piece, StoredEntries):
                 counts.stored_batches += 1
                 counted.add(piece.count, len(piece.data))
                 yield MirrorBatch(

@@ -25,7 +25,7 @@ from zkbroker.mirror.loop_guard import PathMarker
 from zkbroker.mirror.offset_syncs import sync_message
 from zkbroker.mirror.positions import Positions
 from zkbroker.mirror.routes import Routes
-from zkbroker.mirror.source_cluster import SourceCluster
+from zkbroker.mirror.source_cluster import MirrorSource
 from zkbroker.mirror.source_config import SourceConfig
 from zkbroker.mirror.source_streams import CatchUp, SourceStreams, TopicStatus, lag_of
 from zkbroker.mirror.sources import CoordinatorSource, Source, ZooKeeperGroupSource
@@ -113,7 +113,7 @@ class Mirror:
                 logger.warning("not started yet, trying again error=%s", error)
             self._runtime.sleep(_START_AGAIN_S)
 
-    def _check_distinct(self, source: SourceCluster) -> None:
+    def _check_distinct(self, source: MirrorSource) -> None:
         own = source.identity()
         if (
             own is not None

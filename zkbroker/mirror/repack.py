@@ -22,7 +22,7 @@ RECORD_OVERHEAD_BYTES = 36
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredEntries:
     """Entries that pass unchanged."""
 
     data: memoryview
@@ -39,7 +39,7 @@ class Decoded:
     codec: Codec
 
 
-Piece = Stored | Decoded
+Piece = StoredEntries | Decoded
 
 
 def cut(
@@ -119,7 +119,7 @@ def _row(
         yield Decoded(records, codec)
 
 
-def _stored(view: memoryview, row: list[EntryInfo]) -> Stored:
+def _stored(view: memoryview, row: list[EntryInfo]) -> StoredEntries:
     first, last = row[0], row[-1]
     data = view[first.position : last.position + last.size]
     if first.magic == 2:
@@ -127,7 +127,7 @@ def _stored(view: memoryview, row: list[EntryInfo]) -> Stored:
     else:
         # For a wrapper this is an upper bound, used only for measures and limits.
         count = last.last_offset - first.base_offset + 1
-    return Stored(data, first.magic, max(1, count), Codec(first.codec))
+    return StoredEntries(data, first.magic, max(1, count), Codec(first.codec))
 
 
 def in_batches(records: Sequence[Unsent], max_bytes: int) -> Iterator[Sequence[Unsent]]:

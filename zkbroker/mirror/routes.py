@@ -13,8 +13,8 @@ from typing import Any
 
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.loop_guard import would_loop
-from zkbroker.mirror.source_cluster import SourceCluster
-from zkbroker.mirror.target import Target
+from zkbroker.mirror.source_cluster import MirrorSource
+from zkbroker.mirror.target import MirrorTarget
 from zkbroker.producer import ClusterMetadata
 from zkbroker.producer.partitioners import sees_whole_message
 
@@ -37,7 +37,7 @@ class Route:
 class Routes:
     """Routes of one source."""
 
-    def __init__(self, config: MirrorConfig, source: SourceCluster, target: Target) -> None:
+    def __init__(self, config: MirrorConfig, source: MirrorSource, target: MirrorTarget) -> None:
         self._config = config
         self._prefix = config.prefix(source.config)
         self._source = source

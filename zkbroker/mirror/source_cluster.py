@@ -23,7 +23,7 @@ from zkbroker.zookeeper import ZkSession
 _OFFSETS_TIMEOUT_S = 30.0
 
 
-class SourceCluster:
+class MirrorSource:
     """A source of Kafka 0.8 or later, started.
 
     Raises:

@@ -12,7 +12,7 @@ from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.errors import ZkbrokerError
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.routes import Routes
-from zkbroker.mirror.source_cluster import SourceCluster
+from zkbroker.mirror.source_cluster import MirrorSource
 from zkbroker.mirror.sources import topic_filter
 from zkbroker.mirror.worker import Worker
 from zkbroker.types import PartitionKey
@@ -33,7 +33,7 @@ class TopicStatus:
 class SourceStreams:
     """The parts of one source."""
 
-    source: SourceCluster
+    source: MirrorSource
     routes: Routes
     workers: list[Worker] = field(default_factory=list)
 

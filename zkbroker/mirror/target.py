@@ -37,7 +37,7 @@ _IDEMPOTENCE = "enable.idempotence"
 _MAGIC_BY_VERSION = ((3, 2), (2, 1), (0, 0))
 
 
-class Target(ABC):
+class MirrorTarget(ABC):
     """The target cluster, of any generation.
 
     Attributes:
@@ -112,7 +112,7 @@ class Target(ABC):
             self.cluster.close()
 
 
-class NewerTarget(Target):
+class NewerTarget(MirrorTarget):
     """A target of Kafka 0.8 or later.
 
     Raises:

@@ -27,7 +27,7 @@ class Place:
     offset: int
 
 
-class Ticket:
+class TakenChunk:
     """One taken chunk; done when all of its parts are.
 
     Attributes:
@@ -83,7 +83,7 @@ class _Partition:
     """One reading of one partition."""
 
     progress: ReadProgress
-    row: deque[Ticket] = field(default_factory=deque)
+    row: deque[TakenChunk] = field(default_factory=deque)
     arrived: int | None = None
     reported: int | None = None
     taken: bool = False
@@ -108,7 +108,7 @@ class Tracker:
         self.open_bytes = 0
         """Bytes of chunks that are not done, those of old readings included."""
 
-    def take(self, chunk: Chunk) -> Ticket:
+    def take(self, chunk: Chunk) -> TakenChunk:
         """Begin a chunk; call `finish` once after all of its parts are added."""
         key = chunk.partition.key
         size = len(chunk.records)
@@ -119,14 +119,14 @@ class Tracker:
                 # The partition may have been given away while its topic was looked up.
                 if chunk.partition.progress is chunk.progress:
                     self._partitions[key] = found
-            ticket = Ticket(self, found, chunk.next_offset, size, not found.taken)
+            ticket = TakenChunk(self, found, chunk.next_offset, size, not found.taken)
             # After a reset the first chunk only moves the position.
             found.taken = found.taken or size > 0
             found.row.append(ticket)
             self.open_bytes += size
         return ticket
 
-    def note_done(self, ticket: Ticket) -> None:
+    def note_done(self, ticket: TakenChunk) -> None:
         """Advance over done tickets; a ticket calls this, under the lock."""
         self.open_bytes -= ticket.size
         partition = ticket.partition

@@ -29,8 +29,8 @@ from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.repack import where_corrupt
 from zkbroker.mirror.routes import Route, Routes
 from zkbroker.mirror.sources import Source
-from zkbroker.mirror.target import Target
-from zkbroker.mirror.tracker import Place, Ticket, Tracker
+from zkbroker.mirror.target import MirrorTarget
+from zkbroker.mirror.tracker import Place, TakenChunk, Tracker
 from zkbroker.producer import EncodedBatch
 from zkbroker.producer.errors import TransactionError
 from zkbroker.producer.outcomes import may_pass
@@ -67,7 +67,7 @@ class Worker:
         config: MirrorConfig,
         *,
         routes: Routes,
-        target: Target,
+        target: MirrorTarget,
         make_source: Callable[..., Source],
         maker: BatchMaker,
         runtime: Runtime,
@@ -305,7 +305,7 @@ class Worker:
 
     # -- answers, in the task of a connection
 
-    def _done(self, ticket: Ticket, identity: bool, batch: EncodedBatch) -> None:
+    def _done(self, ticket: TakenChunk, identity: bool, batch: EncodedBatch) -> None:
         assert isinstance(batch, MirrorBatch)
         if batch.error is None:
             place = None

@@ -31,7 +31,7 @@ _UNANSWERED_S = 2.0
 
 
 @dataclass(kw_only=True, eq=False)
-class Dispatcher:
+class ExchangeDispatcher:
     """The channels to brokers and the exchanges in flight on them.
 
     `sequences` and `transactions` are None where the producer has none; `post` runs a function in

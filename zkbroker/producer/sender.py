@@ -23,7 +23,7 @@ from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.completion import Completion
-from zkbroker.producer.dispatch import Dispatcher
+from zkbroker.producer.dispatch import ExchangeDispatcher
 from zkbroker.producer.hooks import Hooks
 from zkbroker.producer.open_messages import OpenMessages
 from zkbroker.producer.queued_messages import Part, QueuedMessages, whole
@@ -113,7 +113,7 @@ class Sender:
             if config.idempotence
             else None
         )
-        self._dispatcher = Dispatcher(
+        self._dispatcher = ExchangeDispatcher(
             config=config,
             runtime=runtime,
             cluster=cluster,

@@ -9,13 +9,13 @@ from zkbroker.zookeeper.errors import (
     BrokerIdInUse,
     ClaimBlocked,
     ConnectionLost,
-    LoginRefused,
     NodeExists,
     NoNode,
     NotEmpty,
     NotPermitted,
     SessionLost,
     TransactionFailed,
+    ZkLoginRefused,
 )
 from zkbroker.zookeeper.nodes import Check, Create, Delete, NodeStat, Operation, SetData, Settable
 from zkbroker.zookeeper.session import SessionState, ZkSession
@@ -28,7 +28,7 @@ __all__ = [
     "ConnectionLost",
     "Create",
     "Delete",
-    "LoginRefused",
+    "ZkLoginRefused",
     "NoNode",
     "NodeExists",
     "NodeStat",

@@ -38,7 +38,7 @@ from zkbroker.errors import RegistryError
 from zkbroker.runtime import Runtime
 from zkbroker.zookeeper.connector import Connector
 from zkbroker.zookeeper.handlers import new_handler
-from zkbroker.zookeeper.login import LoginGate, login_options
+from zkbroker.zookeeper.login import ZkLoginGate, login_options
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def new_client(
         runtime=runtime,
         on_granted=on_granted,
         request_timeout_s=request_timeout_s,
-        gate=LoginGate(security, hosts, on_refused),
+        gate=ZkLoginGate(security, hosts, on_refused),
         hosts=",".join(repeated),
         timeout=session_timeout_s,
         handler=handler,
@@ -157,7 +157,7 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
         runtime: Runtime,
         on_granted: Callable[[float], object],
         request_timeout_s: float,
-        gate: LoginGate,
+        gate: ZkLoginGate,
         **options: Any,
     ) -> None:
         self.gate = gate

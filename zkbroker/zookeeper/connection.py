@@ -28,7 +28,7 @@ from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import Runtime, Task, get_runtime
 from zkbroker.zookeeper.client import end_client, new_client
-from zkbroker.zookeeper.errors import ConnectionLost, LoginRefused, NotPermitted, SessionLost
+from zkbroker.zookeeper.errors import ConnectionLost, NotPermitted, SessionLost, ZkLoginRefused
 from zkbroker.zookeeper.nodes import library_error
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class SessionState(Enum):
     LOST = "lost"
 
 
-class Connection:
+class ZkConnection:
     """A connection and its session; `ZkSession` adds the operations on nodes.
 
     Arguments as of `ZkSession`.
@@ -117,7 +117,7 @@ class Connection:
         if self._refusal is not None or not client.connected:
             end_client(client)
             if self._refusal is not None:
-                raise LoginRefused(self._refusal)
+                raise ZkLoginRefused(self._refusal)
             advice = "start one there, or correct zookeeper.connect"
             if client.gate.cut_off:
                 advice += "; it closes connections: is that its "

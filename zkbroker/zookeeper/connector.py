@@ -19,7 +19,7 @@ from kazoo.protocol.connection import ConnectionDropped
 
 from zkbroker.runtime import Runtime
 from zkbroker.zookeeper.handlers import READY_IN_A_ROW
-from zkbroker.zookeeper.login import BoundedLogin, LoginGate
+from zkbroker.zookeeper.login import BoundedLogin, ZkLoginGate
 
 SENT_AT_ONCE = 100
 """The most requests sent before answers are read, so that neither side fills the other's buffers.
@@ -50,7 +50,7 @@ class Connector(BoundedLogin):
         runtime: Runtime,
         on_granted: Callable[[float], object],
         request_timeout_s: float,
-        gate: LoginGate,
+        gate: ZkLoginGate,
         sasl_options: Any,
         logger: Any,
     ) -> None:

@@ -35,7 +35,7 @@ class NotPermitted(RegistryError):
     """The session's login does not have the rights on a node."""
 
 
-class LoginRefused(RegistryError):
+class ZkLoginRefused(RegistryError):
     """ZooKeeper refused the login, or requires one and none is set."""
 
 

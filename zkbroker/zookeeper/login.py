@@ -86,7 +86,7 @@ def require_sasl() -> None:
         )
 
 
-class LoginGate:
+class ZkLoginGate:
     """Holds back the report of a connection until its login is complete, and handles refusals.
 
     Args:

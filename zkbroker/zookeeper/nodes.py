@@ -15,13 +15,13 @@ from zkbroker.errors import RegistryError
 from zkbroker.zookeeper.errors import (
     BadVersion,
     ConnectionLost,
-    LoginRefused,
     NodeExists,
     NoNode,
     NotEmpty,
     NotPermitted,
     SessionLost,
     TransactionFailed,
+    ZkLoginRefused,
 )
 
 
@@ -87,8 +87,8 @@ _ERRORS: dict[type[kz.KazooException], type[RegistryError]] = {
     kz.OperationTimeoutError: ConnectionLost,
     kz.SessionExpiredError: SessionLost,
     kz.NoAuthError: NotPermitted,
-    kz.AuthFailedError: LoginRefused,
-    kz.SessionClosedRequireSaslError: LoginRefused,
+    kz.AuthFailedError: ZkLoginRefused,
+    kz.SessionClosedRequireSaslError: ZkLoginRefused,
 }
 
 
@@ -109,8 +109,8 @@ _TEXTS: dict[type[RegistryError], str] = {
     SessionLost: "the ZooKeeper session is over",
     NotPermitted: "ZooKeeper permits it only to another login: set the login of the brokers "
     "(zookeeper.sasl.jaas.config, a JAAS file or zookeeper.auth.digest)",
-    LoginRefused: "ZooKeeper requires a login: set zookeeper.sasl.jaas.config, or a JAAS file with "
-    "a section Client",
+    ZkLoginRefused: "ZooKeeper requires a login: set zookeeper.sasl.jaas.config, or a JAAS file "
+    "with a section Client",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from zkbroker.errors import RegistryError
 from zkbroker.runtime.pacing import in_parts
 from zkbroker.zookeeper.acls import Acl, acl_for, acl_of, kazoo_acl
-from zkbroker.zookeeper.connection import Connection, SessionState
+from zkbroker.zookeeper.connection import SessionState, ZkConnection
 from zkbroker.zookeeper.errors import (
     BadVersion,
     NodeExists,
@@ -39,7 +39,7 @@ __all__ = ["SessionState", "ZkSession"]
 FLIGHT = 500
 
 
-class ZkSession(Connection):
+class ZkSession(ZkConnection):
     """One ZooKeeper session under a chroot; safe to use from many tasks of its runtime.
 
     Args:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.instant_session import InstantSession
 from tests.support.views07 import shown
-from zkbroker.admin.convert_offsets import Converted, to_07, to_newer, write_07
+from zkbroker.admin.convert_offsets import ConvertedOffset, to_07, to_newer, write_07
 from zkbroker.errors import ClientError
 from zkbroker.records.legacy07 import build_message
 from zkbroker.types import Partition07
@@ -35,9 +35,9 @@ def commit(session, name, position, topic="t"):
 def test_positions_and_offsets_convert_both_ways(session, directory):
     commit(session, "3-0", ONE)
     found = to_newer(session, "g", {3: directory})
-    assert found == [Converted("t", Partition07(3, 0), 0, ONE, 1)]
+    assert found == [ConvertedOffset("t", Partition07(3, 0), 0, ONE, 1)]
     assert to_07({("t", 0): 2}, {3: directory}) == [
-        Converted("t", Partition07(3, 0), 0, 2 * ONE, 2)
+        ConvertedOffset("t", Partition07(3, 0), 0, 2 * ONE, 2)
     ]
     write_07(session, "g", to_07({("t", 0): 2}, {3: directory}))
     assert session.get("/consumers/g/offsets/t/3-0")[0] == b"%d" % (2 * ONE)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.clocks import Clock
 from zkbroker.broker import admin_access
-from zkbroker.broker.admin_access import FAILURES, WINDOW_S, Access, AdminAccess
+from zkbroker.broker.admin_access import FAILURES, WINDOW_S, AccessDecision, AdminAccess
 from zkbroker.errors import ConfigError
 from zkbroker.security.password_hashes import PasswordHash
 
@@ -54,7 +54,7 @@ def access(file, runtime, clock):
 
 def test_password_of_a_user_is_hashed_once(access, runtime):
     for _ in range(3):
-        assert access.check(header("alice", "sécret:x"), "1.2.3.4") is Access.GRANTED
+        assert access.check(header("alice", "sécret:x"), "1.2.3.4") is AccessDecision.GRANTED
     assert runtime.offloads == 1
 
 
@@ -75,19 +75,19 @@ def test_password_of_a_user_is_hashed_once(access, runtime):
     ],
 )
 def test_invalid_credentials_are_denied(access, sent):
-    assert access.check(sent, "1.2.3.4") is Access.DENIED
+    assert access.check(sent, "1.2.3.4") is AccessDecision.DENIED
 
 
 def test_address_with_too_many_failures_must_wait(access, clock, runtime, caplog):
     for _ in range(FAILURES):
-        assert access.check(header("alice", "no"), "1.2.3.4") is Access.DENIED
+        assert access.check(header("alice", "no"), "1.2.3.4") is AccessDecision.DENIED
     assert "sécret" not in caplog.text
-    assert access.check(header("alice", "sécret:x"), "1.2.3.4") is Access.TOO_MANY
-    assert access.check(header("alice", "sécret:x"), "1.2.3.5") is Access.GRANTED
-    assert access.check(None, "1.2.3.4") is Access.DENIED
+    assert access.check(header("alice", "sécret:x"), "1.2.3.4") is AccessDecision.TOO_MANY
+    assert access.check(header("alice", "sécret:x"), "1.2.3.5") is AccessDecision.GRANTED
+    assert access.check(None, "1.2.3.4") is AccessDecision.DENIED
     compared = runtime.offloads
     clock.now += WINDOW_S + 1
-    assert access.check(header("alice", "sécret:x"), "1.2.3.4") is Access.GRANTED
+    assert access.check(header("alice", "sécret:x"), "1.2.3.4") is AccessDecision.GRANTED
     assert runtime.offloads == compared
 
 
@@ -99,13 +99,13 @@ def test_number_of_remembered_addresses_is_bounded(access, monkeypatch):
 
 
 def test_changed_user_file_applies_at_once_unless_broken(access, file, caplog):
-    assert access.check(header("alice", "sécret:x"), "a") is Access.GRANTED
+    assert access.check(header("alice", "sécret:x"), "a") is AccessDecision.GRANTED
     file.write_text("broken\n")
-    assert access.check(header("alice", "sécret:x"), "a") is Access.GRANTED
+    assert access.check(header("alice", "sécret:x"), "a") is AccessDecision.GRANTED
     assert "users of the admin page kept as they were" in caplog.text
     file.write_text(f"bob:{PasswordHash.of('new', iterations=10)}\n")
-    assert access.check(header("alice", "sécret:x"), "a") is Access.DENIED
-    assert access.check(header("bob", "new"), "a") is Access.GRANTED
+    assert access.check(header("alice", "sécret:x"), "a") is AccessDecision.DENIED
+    assert access.check(header("bob", "new"), "a") is AccessDecision.GRANTED
 
 
 def test_unreadable_user_file_is_refused(runtime, clock):

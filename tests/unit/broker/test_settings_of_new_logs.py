@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.logs import HookedFileSystem, started
 from tests.unit.broker.test_view import topics, view
-from zkbroker.broker.topic_settings import TopicSettings
+from zkbroker.broker.topic_settings import TopicSettingsSync
 from zkbroker.log import TopicPartition
 from zkbroker.replica.log_opening import LogOpening
 
@@ -19,7 +19,7 @@ class Cluster:
     def __init__(self, manager):
         self.logs = manager
         self.view = view()
-        self.settings = TopicSettings(None, manager, self.view)
+        self.settings = TopicSettingsSync(None, manager, self.view)
         self.view.on_topics(self.settings.apply)
         self.opening = LogOpening(1, manager, lambda: 100)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.instant_session import InstantSession
 from tests.unit.broker.test_view import topics
-from zkbroker.broker.topic_settings import TopicSettings, settings_for_recovery
+from zkbroker.broker.topic_settings import TopicSettingsSync, settings_for_recovery
 from zkbroker.errors import ConfigError, RegistryError
 from zkbroker.log import TopicPartition
 from zkbroker.registry.topics import create_topic
@@ -33,7 +33,7 @@ def seen(**configs):
 
 def test_only_changes_of_local_logs_are_applied():
     logs = RecordingLogs("a", "b")
-    settings = TopicSettings(None, logs, None)
+    settings = TopicSettingsSync(None, logs, None)
     settings.apply(seen(a={"x": "1"}, b={}, c={"x": "2"}))
     assert sorted(logs.applied) == [("a", {"x": "1"}), ("b", {})]
     logs.applied.clear()
@@ -43,7 +43,7 @@ def test_only_changes_of_local_logs_are_applied():
 
 def test_refused_change_is_applied_again():
     logs = RecordingLogs("a")
-    settings = TopicSettings(None, logs, None)
+    settings = TopicSettingsSync(None, logs, None)
     logs.refuse = True
     settings.apply(seen(a={"x": "1"}))
     logs.refuse = False
@@ -55,7 +55,7 @@ def test_settings_of_a_topic_unknown_to_the_view_are_read():
     session = InstantSession()
     create_topic(session, "new", {0: (1,)}, {"cleanup.policy": "compact"})
     view = SimpleNamespace(topics=seen(old={"x": "1"}))
-    settings = TopicSettings(session, RecordingLogs(), view)
+    settings = TopicSettingsSync(session, RecordingLogs(), view)
     assert settings.of({"old", "new"}) == {"old": {"x": "1"}, "new": {"cleanup.policy": "compact"}}
 
 

@@ -16,7 +16,7 @@ from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.coordinator.transactions.markers import Marker
+from zkbroker.coordinator.transactions.markers import TransactionMarkers
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol import ApiKey
@@ -317,7 +317,7 @@ def test_partition_that_is_not_replicated_keeps_no_other_from_its_marker(led):
     )
     groups = SimpleNamespace(end_transaction=lambda *_, **__: None)
     made = TransactionCoordination(services, groups)
-    (codes,) = made._send_markers(2, [Marker(1, 0, True, 0, tuple(KEYS))])
+    (codes,) = made._send_markers(2, [TransactionMarkers(1, 0, True, 0, tuple(KEYS))])
     assert codes == {KEYS[0]: E.REQUEST_TIMED_OUT, KEYS[1]: E.NONE}
 
 
@@ -333,7 +333,7 @@ def sent_markers(answers, *producers):
         _services=SimpleNamespace(broker_id=1),
         _connections=SimpleNamespace(send=lambda *_: response),
     )
-    markers = [Marker(each, 0, True, 0, (("t", 0),)) for each in producers]
+    markers = [TransactionMarkers(each, 0, True, 0, (("t", 0),)) for each in producers]
     return [each.get(("t", 0)) for each in TransactionCoordination._send_markers(owner, 2, markers)]
 
 

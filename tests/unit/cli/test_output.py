@@ -36,7 +36,9 @@ def test_error_message_escapes_control_characters(capsys):
 def test_top_escapes_control_characters_and_prints_markup(capsys):
     from rich.console import Console
 
-    snapshot = top.Snapshot(1.0, groups={("[red]" + UNSAFE, "zookeeper"): {("t", 0): (1, None)}})
+    snapshot = top.ClusterSnapshot(
+        1.0, groups={("[red]" + UNSAFE, "zookeeper"): {("t", 0): (1, None)}}
+    )
     Console(markup=False, width=160).print(top.picture(snapshot, snapshot))
     shown = capsys.readouterr().out
     assert "[red]g\\x1b[2J\\nfake" in shown

@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from zkbroker.cli.top import Snapshot, picture
+from zkbroker.cli.top import ClusterSnapshot, picture
 
 
 def printed(before, now, width=120):
@@ -21,8 +21,8 @@ def test_rates_lag_and_owners_of_two_snapshots():
             ("h", "coordinator"): {other: (3, None)},
         }
 
-    before = Snapshot(10.0, {1: "h:9092"}, leaders, {key: 100}, {key: 0}, groups(50))
-    now = Snapshot(
+    before = ClusterSnapshot(10.0, {1: "h:9092"}, leaders, {key: 100}, {key: 0}, groups(50))
+    now = ClusterSnapshot(
         12.0, {1: "h:9092"}, leaders, {key: 300, unread: 9}, {key: 60, unread: 4}, groups(90)
     )
     text = "\n".join(printed(before, now)).replace("│", "").replace("|", "")
@@ -34,24 +34,30 @@ def test_rates_lag_and_owners_of_two_snapshots():
 
 
 def test_new_partition_has_no_rate():
-    rows = printed(Snapshot(1.0), Snapshot(2.0, {1: "h:1"}, {("t", 0): 1}, {("t", 0): 9}, {}))
+    rows = printed(
+        ClusterSnapshot(1.0), ClusterSnapshot(2.0, {1: "h:1"}, {("t", 0): 1}, {("t", 0): 9}, {})
+    )
     assert any("t" in row and "9" in row and row.rstrip(" │").endswith("0") for row in rows)
 
 
 def test_narrow_terminal_wraps_group_names():
-    now = Snapshot(2.0, groups={("a-group-with-a-long-name", "zookeeper"): {("t", 0): (1, None)}})
-    *_, first, second, third, _ = printed(Snapshot(1.0), now, width=60)
+    now = ClusterSnapshot(
+        2.0, groups={("a-group-with-a-long-name", "zookeeper"): {("t", 0): (1, None)}}
+    )
+    *_, first, second, third, _ = printed(ClusterSnapshot(1.0), now, width=60)
     assert first.startswith("a-group-wi zookeeper t 0 ")
     assert (second, third) == ("th-a-long- partition", "name without a")
 
 
 def test_failed_requests_are_listed_below_the_tables():
-    now = Snapshot(2.0, troubles=["groups of coordinators are missing: gone"])
-    assert printed(Snapshot(1.0), now)[-1] == "groups of coordinators are missing: gone"
+    now = ClusterSnapshot(2.0, troubles=["groups of coordinators are missing: gone"])
+    assert printed(ClusterSnapshot(1.0), now)[-1] == "groups of coordinators are missing: gone"
 
 
 def test_wide_output_has_whole_names_and_no_frames():
     group = "a-group-with-a-long-name"
-    now = Snapshot(2.0, groups={(group, "zookeeper"): {("t", 0): (1, None)}})
-    (row,) = [line for line in printed(Snapshot(1.0), now, 100_000) if line.startswith(group)]
+    now = ClusterSnapshot(2.0, groups={(group, "zookeeper"): {("t", 0): (1, None)}})
+    (row,) = [
+        line for line in printed(ClusterSnapshot(1.0), now, 100_000) if line.startswith(group)
+    ]
     assert row.split()[:3] == [group, "zookeeper", "t"]

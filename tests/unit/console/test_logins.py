@@ -1,7 +1,7 @@
 import pytest
 
-from zkbroker.broker.admin_access import Access, AdminAccess
-from zkbroker.console.logins import LASTS_S, Logins, Role
+from zkbroker.broker.admin_access import AccessDecision, AdminAccess
+from zkbroker.console.logins import LASTS_S, Logins, ViewerRole
 from zkbroker.runtime import get_runtime
 from zkbroker.security.password_hashes import PasswordHash
 
@@ -33,20 +33,20 @@ def logins(users, clock):
 
 def test_role_without_users_is_viewer(clock):
     visitor = Logins(None, (), lambda: 0).visitor(None)
-    assert (visitor.user, visitor.role) == (None, Role.VIEWER)
+    assert (visitor.user, visitor.role) == (None, ViewerRole.VIEWER)
     assert len(visitor.csrf) == 64
 
 
 def test_role_with_wildcard_operator_is_operator():
-    assert Logins(None, {"*"}, lambda: 0).visitor(None).role is Role.OPERATOR
+    assert Logins(None, {"*"}, lambda: 0).visitor(None).role is ViewerRole.OPERATOR
 
 
 def test_login_creates_a_session_with_a_role(logins):
     assert logins.visitor(None) is None
     assert logins.visitor("made up") is None
     ann, bob = (logins.log_in(*each, "1.2.3.4") for each in (("ann", "right"), ("bob", "builder")))
-    assert logins.visitor(ann).role is Role.VIEWER
-    assert logins.visitor(bob).role is Role.OPERATOR
+    assert logins.visitor(ann).role is ViewerRole.VIEWER
+    assert logins.visitor(bob).role is ViewerRole.OPERATOR
     assert logins.visitor(ann).csrf != logins.visitor(bob).csrf
 
 
@@ -80,9 +80,9 @@ def test_login_is_only_that_of_the_named_user(logins, users):
     users.write_text(line("ann", "x:secret"))
     assert isinstance(logins.log_in("ann", "x:secret", "a"), str)
     # With a colon in the name, the same bytes would be the credentials of another user.
-    assert logins.log_in("ann:x", "secret", "a") is Access.DENIED
+    assert logins.log_in("ann:x", "secret", "a") is AccessDecision.DENIED
 
 
 @pytest.mark.parametrize("login", [("ann\ud800", "right"), ("ann", "right\udcff")])
 def test_login_that_is_no_text_is_denied(logins, login):
-    assert logins.log_in(*login, "a") is Access.DENIED
+    assert logins.log_in(*login, "a") is AccessDecision.DENIED

@@ -1,6 +1,6 @@
 import pytest
 
-from zkbroker.console.pace import Pace
+from zkbroker.console.pace import QuestionPace
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from zkbroker.console.pace import Pace
     ids=["least pause", "share of the time", "longest pause", "hurried share"],
 )
 def test_next_question_is_due_after_a_pause(took_ms, hurried, due_ms):
-    pace = Pace(5)
+    pace = QuestionPace(5)
     assert pace.due(0)
     pace.done(1000, took_ms)
     if hurried:

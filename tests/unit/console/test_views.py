@@ -8,7 +8,7 @@ from zkbroker.console.cluster_state import (
     BrokerFacts,
     ClusterState,
     GroupOffset,
-    Kind,
+    GroupStorage,
     SeenBroker,
     SeenGroup,
     SeenMember,
@@ -49,8 +49,8 @@ def cluster_state():
         2: [LogDirectory("/d", "it failed", ())],
     }
     found.groups = {
-        (Kind.COORDINATOR, "g"): SeenGroup(
-            Kind.COORDINATOR,
+        (GroupStorage.COORDINATOR, "g"): SeenGroup(
+            GroupStorage.COORDINATOR,
             "g",
             1,
             5,
@@ -86,7 +86,7 @@ def test_group_lag_ignores_unknown_ends():
     found = cluster_state()
     (row,) = views.groups(found)
     assert (row["lag"], row["members"], row["topics"]) == (6, 1, ["t"])
-    page = views.group_page(found, found.groups[Kind.COORDINATOR, "g"])
+    page = views.group_page(found, found.groups[GroupStorage.COORDINATOR, "g"])
     assert [each["lag"] for each in page["offsets"]] == [6, None]
     assert page["offsets"][0]["owner"] == "m1"
     assert page["members"][0]["owns"] == [{"topic": "t", "partition": 0}]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkbroker.errors import CorruptMessage
-from zkbroker.mirror.repack import Decoded, Stored, cut
+from zkbroker.mirror.repack import Decoded, StoredEntries, cut
 from zkbroker.records import Codec, control_batch, decode_lists, encode_message_set
 from zkbroker.records.batch import build_batch
 
@@ -29,7 +29,7 @@ def shapes(data: bytes, start: int = 0, **options) -> list:
     given = {"magic": 2, "join_bytes": 0, "max_bytes": 100_000, **options}
     return [
         ("stored", each.magic, each.count)
-        if isinstance(each, Stored)
+        if isinstance(each, StoredEntries)
         else ("decoded", len(each.records), each.codec)
         for each in cut(data, start, **given)
     ]

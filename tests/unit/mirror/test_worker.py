@@ -21,7 +21,7 @@ from zkbroker.errors import (
 from zkbroker.mirror.batches import BatchMaker
 from zkbroker.mirror.loop_guard import PATH_HEADER, PathMarker
 from zkbroker.mirror.routes import Route
-from zkbroker.mirror.source_cluster import SourceCluster
+from zkbroker.mirror.source_cluster import MirrorSource
 from zkbroker.mirror.tracker import Place
 from zkbroker.mirror.worker import Worker, passes
 from zkbroker.producer import KeyedMessage, MessageTooLarge
@@ -131,7 +131,7 @@ class StreamSetup:
             make_source=self._made,
             maker=BatchMaker(
                 config,
-                source=SourceCluster,
+                source=MirrorSource,
                 routes=self.routes,
                 target=self.target,
                 marker=marker,

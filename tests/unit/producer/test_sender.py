@@ -6,7 +6,7 @@ from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce
 from zkbroker.errors import ClientError
 from zkbroker.producer import CallbackHandler, DeliveryTimedOut, KeyedMessage, Undelivered
 from zkbroker.producer.broker_channel import BrokerChannel
-from zkbroker.producer.dispatch import Dispatcher
+from zkbroker.producer.dispatch import ExchangeDispatcher
 from zkbroker.producer.hooks import Hooks
 from zkbroker.producer.routing import Router
 
@@ -17,7 +17,7 @@ from zkbroker.producer.routing import Router
         (Hooks, "dequeue"),
         (Router, "route"),
         (Router, "_place"),
-        (Dispatcher, "dispatch"),
+        (ExchangeDispatcher, "dispatch"),
         (BrokerChannel, "_transmit"),
     ],
 )

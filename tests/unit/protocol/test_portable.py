@@ -22,9 +22,9 @@ from zkbroker.protocol.messages import (
     ProduceResponse,
 )
 from zkbroker.protocol.messages.fetch import (
-    AbortedTransaction,
     FetchRequestPartition,
     FetchRequestTopic,
+    FetchResponseAbortedTransaction,
     FetchResponsePartition,
     FetchResponseTopic,
 )
@@ -241,7 +241,7 @@ def test_fetch_responses_equal_those_of_codec(twin: Any, version: int) -> None:
                         log_start_offset=start,
                         aborted_transactions=None
                         if aborted is None
-                        else [AbortedTransaction(*each) for each in aborted],
+                        else [FetchResponseAbortedTransaction(*each) for each in aborted],
                         records=records,
                     )
                 )

@@ -5,7 +5,7 @@ from kazoo.protocol.states import KazooState
 
 from tests.support.clocks import Clock
 from zkbroker.zookeeper import connection as module
-from zkbroker.zookeeper.connection import Connection, SessionState
+from zkbroker.zookeeper.connection import SessionState, ZkConnection
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def connection(clock):
-    made = Connection("h:1,g:2/a/b/", session_timeout_ms=6000)
+    made = ZkConnection("h:1,g:2/a/b/", session_timeout_ms=6000)
     made._proof_of_life = clock.now
     made.state = SessionState.CONNECTED
     made._connected.set()
@@ -26,7 +26,7 @@ def connection(clock):
 
 def test_address_is_split_into_hosts_and_chroot(connection):
     assert (connection.hosts, connection.chroot) == ("h:1,g:2", "/a/b")
-    assert Connection("h:1/").chroot == Connection("h:1").chroot == ""
+    assert ZkConnection("h:1/").chroot == ZkConnection("h:1").chroot == ""
 
 
 def test_lost_sessions_are_counted_and_announced(connection):

@@ -8,7 +8,7 @@ from zkbroker.config.secret import Secret
 from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperLogin, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
 from zkbroker.zookeeper import login
-from zkbroker.zookeeper.login import LoginGate, login_options, require_sasl
+from zkbroker.zookeeper.login import ZkLoginGate, login_options, require_sasl
 
 KAFKA = ZooKeeperLogin("kafka", Secret("pw"))
 SASL = ZooKeeperSecurity(sasl=KAFKA)
@@ -30,7 +30,7 @@ def test_missing_sasl_library_is_named(monkeypatch):
 
 
 def test_connected_is_announced_after_login():
-    gate = LoginGate(SASL, "h:1", pytest.fail)
+    gate = ZkLoginGate(SASL, "h:1", pytest.fail)
     assert gate.passes(KeeperState.CONNECTING)
     with gate.login():
         assert gate.passes(KeeperState.CONNECTING)
@@ -50,7 +50,7 @@ def refused(gate, error, cause=None):
 
 def test_only_first_login_refusal_ends_client():
     reasons = []
-    gate = LoginGate(SASL, "h:1", reasons.append)
+    gate = ZkLoginGate(SASL, "h:1", reasons.append)
     assert refused(gate, kz.AuthFailedError()) is kz.AuthFailedError
     assert reasons[0].startswith("ZooKeeper at h:1 refused the login of kafka (SASL): check its")
     with gate.login():
@@ -61,7 +61,7 @@ def test_only_first_login_refusal_ends_client():
 
 
 def test_connection_lost_during_login_is_retried():
-    gate = LoginGate(SASL, "h:1", pytest.fail)
+    gate = ZkLoginGate(SASL, "h:1", pytest.fail)
     dropped = kz.ConnectionDropped("closed")
     assert refused(gate, kz.AuthFailedError(), dropped) is kz.ConnectionDropped
     assert refused(gate, dropped) is kz.ConnectionDropped
@@ -79,6 +79,6 @@ def test_connection_lost_during_login_is_retried():
 )
 def test_refusal_names_setting_to_change(security, error, message):
     reasons = []
-    refused(LoginGate(security, "h:1", reasons.append), error)
+    refused(ZkLoginGate(security, "h:1", reasons.append), error)
     assert message in reasons[0]
     assert "pw" not in reasons[0].replace("password", "")

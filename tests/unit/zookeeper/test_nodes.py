@@ -10,13 +10,13 @@ from zkbroker.zookeeper import (
     ConnectionLost,
     Create,
     Delete,
-    LoginRefused,
     NodeExists,
     NoNode,
     NotEmpty,
     NotPermitted,
     SessionLost,
     SetData,
+    ZkLoginRefused,
 )
 from zkbroker.zookeeper.nodes import Watcher, fill_transaction, library_error, refusal, watcher
 
@@ -34,8 +34,8 @@ from zkbroker.zookeeper.nodes import Watcher, fill_transaction, library_error, r
         (kz.ConnectionClosedError, SessionLost),
         (kz.APIError, RegistryError),
         (kz.NoAuthError, NotPermitted),
-        (kz.AuthFailedError, LoginRefused),
-        (kz.SessionClosedRequireSaslError, LoginRefused),
+        (kz.AuthFailedError, ZkLoginRefused),
+        (kz.SessionClosedRequireSaslError, ZkLoginRefused),
     ],
 )
 def test_kazoo_errors_are_mapped_with_path(theirs, ours):

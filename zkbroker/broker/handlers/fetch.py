@@ -22,7 +22,7 @@ from zkbroker.protocol.messages.fetch import (
     COMPARES_REPLICAS,
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    AbortedTransaction,
+    FetchResponseAbortedTransaction,
     FetchResponsePartition,
     FetchResponseTopic,
 )
@@ -325,6 +325,6 @@ def _partition(row: FetchAnswerRow) -> FetchResponsePartition:
         log_start_offset=log_start,
         aborted_transactions=None
         if aborted is None
-        else [AbortedTransaction(*each) for each in aborted],
+        else [FetchResponseAbortedTransaction(*each) for each in aborted],
         records=records,
     )

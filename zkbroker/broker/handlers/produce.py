@@ -66,7 +66,7 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _ProduceState:
     """The state that the sets of one request share; the last two fields are created on demand."""
 
     version: int
@@ -130,7 +130,7 @@ class ProduceHandler:
             refused = ProtocolError(
                 f"acks={acks} is not 0, 1 or -1", code=ErrorCode.INVALID_REQUIRED_ACKS
             )
-        asked = _Asked(version, acks, transactional_id, context, [])
+        asked = _ProduceState(version, acks, transactional_id, context, [])
         answers: Answers = []
         for topic, sets in topics:
             problem = refused
@@ -159,7 +159,7 @@ class ProduceHandler:
         topic: str,
         number: int,
         data: Records,
-        asked: _Asked,
+        asked: _ProduceState,
         problem: ProtocolError | None,
         rows: list[ProduceAnswerRow],
     ) -> ProduceAnswerRow:
@@ -207,7 +207,7 @@ class ProduceHandler:
         number: int,
         data: memoryview,
         leadership: Leadership,
-        asked: _Asked,
+        asked: _ProduceState,
     ) -> AppendResult:
         """Append any set by the general way.
 
@@ -268,7 +268,7 @@ class ProduceHandler:
             self._verify(transactional_id, producer_id, epoch, (key,), park)
         return verification
 
-    def _wait(self, asked: _Asked, timeout_ms: int) -> None:
+    def _wait(self, asked: _ProduceState, timeout_ms: int) -> None:
         """Wait once for all appends of a request, and set their results."""
         # Without a time-out acks=1 waits for the disk alone; acks=-1 fails at once, as in Kafka.
         limited = timeout_ms > 0 or asked.acks == -1
@@ -287,7 +287,7 @@ class ProduceHandler:
                 each.rows[each.at] = (number, code, -1, time_ms, log_start)
 
     def _failed(
-        self, topic: str, number: int, data: Records, asked: _Asked, error: ZkbrokerError
+        self, topic: str, number: int, data: Records, asked: _ProduceState, error: ZkbrokerError
     ) -> ErrorCode:
         code = partition_error_code(error, ApiKey.PRODUCE, asked.version)
         # Unknown topics get no counts of their own: the number of their names is unbounded.

@@ -43,7 +43,7 @@ from zkbroker.errors import (
 )
 from zkbroker.measures import Histogram
 from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.protocol.messages.fetch import AbortedTransaction, FetchResponsePartition
+from zkbroker.protocol.messages.fetch import FetchResponseAbortedTransaction, FetchResponsePartition
 from zkbroker.records import offset_after
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
@@ -184,7 +184,7 @@ class BrokerFetcher(FetchLoop):
         offset: int,
         records: memoryview,
         where: str,
-        aborted: Sequence[AbortedTransaction] | None = None,
+        aborted: Sequence[FetchResponseAbortedTransaction] | None = None,
     ) -> bool:
         self.fetched_bytes += len(records)
         partition.counts.add(0, len(records))

@@ -41,7 +41,7 @@ class Taken:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenChunk:
     """A chunk that is being read."""
 
     messages: Iterator[MessageAndMetadata]
@@ -72,7 +72,7 @@ class Inbox:
         self._key_decoder = key_decoder
         self._value_decoder = value_decoder
         self._chunks: deque[Chunk] = deque()
-        self._open: dict[Chunk, _Open] = {}
+        self._open: dict[Chunk, _OpenChunk] = {}
 
     @property
     def queued(self) -> int:
@@ -207,7 +207,9 @@ class Inbox:
     def _found(chunk: Chunk, messages: deque[MessageAndMetadata], end: int | None) -> Taken | None:
         return None if end is None else Taken(chunk.partition, chunk.progress, messages, end)
 
-    def _messages(self, opened: _Open, limit: int, *, first: bool) -> deque[MessageAndMetadata]:
+    def _messages(
+        self, opened: _OpenChunk, limit: int, *, first: bool
+    ) -> deque[MessageAndMetadata]:
         if self._key_decoder is None and self._value_decoder is None:
             return deque(islice(opened.messages, limit))
         found: deque[MessageAndMetadata] = deque()
@@ -222,12 +224,12 @@ class Inbox:
                 break
         return found
 
-    def _opened(self, chunk: Chunk) -> _Open:
+    def _opened(self, chunk: Chunk) -> _OpenChunk:
         opened = self._open.get(chunk)
         if opened is None:
             found = decode_chunk(*chunk.partition.key, chunk.records, chunk.offset)
             chunk.partition.counts.add(found.count, 0)
-            opened = _Open(found.messages, found.last_offset, found.error)
+            opened = _OpenChunk(found.messages, found.last_offset, found.error)
             self._open[chunk] = opened
         return opened
 

@@ -14,7 +14,7 @@ from zkbroker.coordinator.hosted import HostedPartitions
 from zkbroker.coordinator.stored_log import PartitionLog
 from zkbroker.coordinator.transactions.counts import TransactionFigures, by_state
 from zkbroker.coordinator.transactions.markers import MarkerSender
-from zkbroker.coordinator.transactions.partition import Leadership, TransactionPartition
+from zkbroker.coordinator.transactions.partition import LeaderEpochHolder, TransactionPartition
 from zkbroker.coordinator.transactions.store import TransactionStore
 from zkbroker.coordinator.transactions.transaction import (
     PARTITION_BYTES,
@@ -128,7 +128,7 @@ class TransactionCoordinator:
         self._timeouts.close(timeout_s)
         self._expiration.close(timeout_s)
 
-    def host(self, number: int, leadership: Leadership, log: PartitionLog) -> None:
+    def host(self, number: int, leadership: LeaderEpochHolder, log: PartitionLog) -> None:
         """Coordinate the ids of a partition from now on; a separate task loads it."""
         known = self._hosted.get(number)
         if known is not None and known.leadership is leadership:

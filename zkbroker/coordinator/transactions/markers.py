@@ -28,7 +28,7 @@ NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class TransactionMarkers:
     """The markers of one transaction, for one request."""
 
     producer_id: int
@@ -64,7 +64,7 @@ class MarkerSender:
     def __init__(
         self,
         leader_of: Callable[[str, int], int | None],
-        send: Callable[[int, Sequence[Marker]], Sequence[Codes]],
+        send: Callable[[int, Sequence[TransactionMarkers]], Sequence[Codes]],
         *,
         runtime: Runtime,
         backoff_ms: int = 100,
@@ -73,7 +73,7 @@ class MarkerSender:
         self._send = send
         self._runtime = runtime
         self._backoff_s = backoff_ms / 1000
-        self._couriers: dict[int, Courier[Marker, Codes]] = {}
+        self._couriers: dict[int, Courier[TransactionMarkers, Codes]] = {}
         self.retries = 0
         """Markers that were sent again, one counted for each partition."""
         self.unknown_destination = 0
@@ -84,7 +84,7 @@ class MarkerSender:
         """Markers of transactions that wait to be sent to a broker, or for its answer."""
         return sum(each.unanswered for each in self._couriers.values())
 
-    def send(self, marker: Marker, wanted: Callable[[], int | None]) -> Outcome:
+    def send(self, marker: TransactionMarkers, wanted: Callable[[], int | None]) -> Outcome:
         """Send the markers of one transaction, until every partition has its own.
 
         Args:
@@ -134,7 +134,7 @@ class MarkerSender:
                 found.setdefault(leader, []).append(key)
         return found
 
-    def _courier(self, broker: int) -> Courier[Marker, Codes]:
+    def _courier(self, broker: int) -> Courier[TransactionMarkers, Codes]:
         courier = self._couriers.get(broker)
         if courier is None:
             courier = self._couriers[broker] = Courier(
@@ -145,7 +145,7 @@ class MarkerSender:
         return courier
 
     @staticmethod
-    def _settle(ticket: Ticket[Marker, Codes], remaining: set[PartitionKey]) -> bool:
+    def _settle(ticket: Ticket[TransactionMarkers, Codes], remaining: set[PartitionKey]) -> bool:
         """Process a broker's answer; True when this broker must not end the transaction."""
         marker = ticket.item
         try:

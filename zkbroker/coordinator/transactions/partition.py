@@ -8,7 +8,7 @@ from zkbroker.coordinator.transactions.transaction import Transaction
 from zkbroker.runtime import Event
 
 
-class Leadership(Protocol):
+class LeaderEpochHolder(Protocol):
     """One leadership of this broker for the partition."""
 
     @property
@@ -24,7 +24,7 @@ class TransactionPartition(HostedPartition):
         store: its log.
     """
 
-    def __init__(self, number: int, leadership: Leadership, store: TransactionStore) -> None:
+    def __init__(self, number: int, leadership: LeaderEpochHolder, store: TransactionStore) -> None:
         super().__init__(number)
         self.leadership = leadership
         self.store = store

@@ -10,7 +10,7 @@ import logging
 from zkbroker.coordinator.hosted import HostedPartitions
 from zkbroker.coordinator.stored_log import write_error
 from zkbroker.coordinator.transactions.counts import TransactionCounts
-from zkbroker.coordinator.transactions.markers import Marker, MarkerSender, Outcome
+from zkbroker.coordinator.transactions.markers import MarkerSender, Outcome, TransactionMarkers
 from zkbroker.coordinator.transactions.partition import TransactionPartition
 from zkbroker.coordinator.transactions.transaction import (
     PREPARED,
@@ -157,7 +157,7 @@ class Transitions:
         def epoch() -> int | None:
             return partition.leadership.leader_epoch if self._hosted.holds(partition) else None
 
-        marker = Marker(
+        marker = TransactionMarkers(
             prepared.producer_id,
             prepared.producer_epoch,
             prepared.committing,

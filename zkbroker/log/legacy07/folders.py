@@ -19,7 +19,7 @@ from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import MapHead, MapReader, make_map, map_files, map_of
 from zkbroker.log.legacy07.recovery import load_segments, recover
 from zkbroker.log.legacy07.segment import Segment07
-from zkbroker.log.legacy07.view import OpenedView, Place
+from zkbroker.log.legacy07.view import OpenedView, ViewProgress
 from zkbroker.log.legacy07.view_recovery import open_view
 from zkbroker.log.recovery.scan import Cut
 
@@ -130,7 +130,9 @@ class LogFolders:
         kafka = path / names.file_name(head.position, names.KAFKA_07)
         self._fs.close(make_map(self._fs, map_of(kafka), head))
         first = self._first_file(path, head.position)
-        return OpenedView(head.partition, [first], [head.offset], Place(head.offset, head.epoch))
+        return OpenedView(
+            head.partition, [first], [head.offset], ViewProgress(head.offset, head.epoch)
+        )
 
     def remove_map(self, kafka: Path) -> None:
         """Let the file of a view be that of a log again."""

@@ -43,7 +43,7 @@ class _MasterCutError(StorageError):
     """Rendered but unflushed messages are no longer in the master, and were dropped."""
 
 
-class Place(NamedTuple):
+class ViewProgress(NamedTuple):
     """How far a view shows its master: the next offset, and the last shown message's epoch."""
 
     offset: int
@@ -63,7 +63,7 @@ class OpenedView(NamedTuple):
     partition: int
     segments: list[Segment07]
     starts: Sequence[int]
-    place: Place
+    place: ViewProgress
 
 
 class View07(Legacy07Log):
@@ -201,7 +201,7 @@ class View07(Legacy07Log):
         if found.next_offset > self._place.offset:
             # Skip markers, aborted messages and compacted offsets.
             epoch = master.epoch_of(found.next_offset - 1)
-            self._place = Place(found.next_offset, epoch)
+            self._place = ViewProgress(found.next_offset, epoch)
         return True
 
     def _rendered(
@@ -237,7 +237,7 @@ class View07(Legacy07Log):
                     bytes(data) if stretch.kind == AS_SENT else b"",
                 )
             )
-            self._place = Place(behind, epoch)
+            self._place = ViewProgress(behind, epoch)
             self._count(stretch.messages)
 
     def _align(self, master: LogMaster) -> None:
@@ -263,7 +263,7 @@ class View07(Legacy07Log):
                     self._saved_place.offset,
                 )
                 self._save([MapRecord(CUT, self.end, 0, offset, 0, 0, epoch)])
-                self._place = self._saved_place = Place(offset, epoch)
+                self._place = self._saved_place = ViewProgress(offset, epoch)
 
     def _drop_unflushed(self) -> None:
         active = self._active
@@ -381,7 +381,7 @@ class View07(Legacy07Log):
                 self._map.close()
 
 
-def _held(master: LogMaster, place: Place) -> int:
+def _held(master: LogMaster, place: ViewProgress) -> int:
     """Return up to which offset the master still has the messages shown before a place."""
     ends = [master.written_end, place.offset]
     end = master.end_of(place.epoch)

@@ -34,7 +34,7 @@ from zkbroker.log.legacy07.offset_map import (
     map_of,
 )
 from zkbroker.log.legacy07.segment import Segment07
-from zkbroker.log.legacy07.view import OpenedView, Place
+from zkbroker.log.legacy07.view import OpenedView, ViewProgress
 from zkbroker.log.legacy07.view_salvage import records_behind
 from zkbroker.records.generations import AS_SENT, render
 
@@ -48,7 +48,7 @@ class _Mapped:
     path: Path
     head: MapHead
     end: int
-    place: Place
+    place: ViewProgress
     valid_bytes: int
 
     @property
@@ -121,9 +121,9 @@ def _read_maps(fs: FileSystem, directory: Path) -> list[_Mapped]:
             fs.unlink(path)
             fs.fsync_dir(directory)
             continue
-        end, place = reader.head.position, Place(reader.head.offset, reader.head.epoch)
+        end, place = reader.head.position, ViewProgress(reader.head.offset, reader.head.epoch)
         for record in reader.records():
-            end, place = record.end, Place(record.next_offset, record.epoch)
+            end, place = record.end, ViewProgress(record.next_offset, record.epoch)
         mapped.append(_Mapped(path, reader.head, end, place, reader.valid_bytes))
     for before, after in itertools.pairwise(mapped):
         if before.end != after.head.position:
@@ -164,7 +164,7 @@ def _extend_map(fs: FileSystem, last: _Mapped, master: LogMaster) -> None:
             master.flush(record.next_offset)
             data = encode_record(record)
             fs.write_all(fd, data)
-            last.end, last.place = record.end, Place(record.next_offset, record.epoch)
+            last.end, last.place = record.end, ViewProgress(record.next_offset, record.epoch)
             last.valid_bytes += len(data)
         fs.fsync(fd)
     finally:

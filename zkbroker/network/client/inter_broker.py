@@ -70,7 +70,7 @@ class InterBrokerConnection:
         self._correlation_ids = itertools.count(1)
         self._turn = runtime.lock()
         self._lock = runtime.lock()
-        self._open: _Open | None = None
+        self._open: _OpenConnection | None = None
         self._closings = 0
 
     def send(self, request: Any, version: int) -> Any:
@@ -126,7 +126,7 @@ class InterBrokerConnection:
         else:
             connection.transport.close()
 
-    def _connected(self) -> "_Open":
+    def _connected(self) -> "_OpenConnection":
         """Return the open connection, marked as under way; open one if there is none."""
         with self._lock:
             connection, closings = self._open, self._closings
@@ -145,7 +145,7 @@ class InterBrokerConnection:
             server_name=self._server_name,
             receive_buffer_bytes=self._receive_buffer_bytes,
         )
-        connection = _Open(opened, self._max_response_bytes)
+        connection = _OpenConnection(opened, self._max_response_bytes)
         with self._lock:
             if closings == self._closings:
                 self._open = connection
@@ -153,7 +153,7 @@ class InterBrokerConnection:
         connection.transport.close()
         raise NetworkError(f"connection to {self._host}:{self._port} was closed")
 
-    def _end(self, connection: "_Open", *, answered: bool) -> None:
+    def _end(self, connection: "_OpenConnection", *, answered: bool) -> None:
         with self._lock:
             connection.under_way = False
             connection.ended_at = time.monotonic()
@@ -164,7 +164,7 @@ class InterBrokerConnection:
         connection.transport.close()
 
 
-class _Open:
+class _OpenConnection:
     """One TCP connection; it is opened for a request, so one is under way from the start."""
 
     def __init__(self, transport: SocketTransport, max_response_bytes: int) -> None:

@@ -71,7 +71,7 @@ def decode_request(frame: memoryview) -> Request07:
     Raises:
         ProtocolError: it is not a request of 0.7, or its body is incomplete.
     """
-    reader = _Reader(frame)
+    reader = _RequestReader(frame)
     api = reader.short()
     if api == Api07.PRODUCE:
         return reader.produce()
@@ -127,7 +127,7 @@ def _produce(produce: Produce07) -> bytes:
     return b"".join((_topic(produce.topic), head, produce.messages))
 
 
-class _Reader:
+class _RequestReader:
     """A position in a request."""
 
     def __init__(self, frame: memoryview) -> None:

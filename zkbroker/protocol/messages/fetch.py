@@ -66,7 +66,7 @@ class FetchRequest(Request):
 
 
 @wire_message
-class AbortedTransaction:
+class FetchResponseAbortedTransaction:
     producer_id: int = int64()
     first_offset: int = int64()
 
@@ -80,8 +80,8 @@ class FetchResponsePartition:
     high_watermark: int = int64(default=-1)
     last_stable_offset: int = int64(since=4, default=-1)
     log_start_offset: int = int64(since=5, default=-1)
-    aborted_transactions: list[AbortedTransaction] | None = array(
-        AbortedTransaction, since=4, nullable=4, default=None
+    aborted_transactions: list[FetchResponseAbortedTransaction] | None = array(
+        FetchResponseAbortedTransaction, since=4, nullable=4, default=None
     )
     preferred_read_replica: int = int32(since=11, default=-1)
     records: Records = records()

@@ -86,7 +86,7 @@ class ScramServer:
         self._users = users
         self._secret = secret
         self._own_nonce = own_nonce
-        self._asked: _Asked | None = None
+        self._asked: _FirstExchange | None = None
         self.user: str | None = None
 
     def evaluate(self, token: bytes) -> bytes:
@@ -128,7 +128,7 @@ class ScramServer:
         both = match["nonce"] + self._own_nonce()
         salt = base64.b64encode(credential.salt).decode()
         answer = f"r={both},s={salt},i={credential.iterations}"
-        self._asked = _Asked(
+        self._asked = _FirstExchange(
             user,
             credential,
             stored is not None,
@@ -148,7 +148,7 @@ class ScramServer:
         iterations = self._users.usual_iterations(self._hashes.mechanism)
         return ScramCredential(salt, key, key, max(iterations, MIN_ITERATIONS))
 
-    def _final(self, text: str, asked: "_Asked") -> bytes:
+    def _final(self, text: str, asked: "_FirstExchange") -> bytes:
         hashes = self._hashes
         match = _FINAL.fullmatch(text)
         if match is None or self.user is not None or asked.done:
@@ -176,7 +176,7 @@ class ScramServer:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _FirstExchange:
     """The state after the first message and its answer.
 
     Args:

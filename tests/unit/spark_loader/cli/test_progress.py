@@ -4,7 +4,7 @@ import pytest
 
 from spark_loader.cli.progress import (
     LINE_EVERY_S,
-    Pace,
+    LoadPace,
     ProgressBar,
     ProgressLines,
     figures,
@@ -21,7 +21,7 @@ def at(rows, planned=1000, size=0, lag=0, stage="load"):
 
 def test_figures_show_rows_bytes_rates_lag_and_time_left():
     clock = Clock(0.0)
-    pace = Pace(clock)
+    pace = LoadPace(clock)
     pace.add(at(0))
     assert figures(at(0, lag=1200), pace) == "0/1,000 rows  0 B  lag 1,200"
     clock.now = 2.0
@@ -34,7 +34,7 @@ def test_figures_show_rows_bytes_rates_lag_and_time_left():
 
 def test_pace_covers_recent_seconds_and_resets_for_new_run():
     clock = Clock(0.0)
-    pace = Pace(clock)
+    pace = LoadPace(clock)
     for second in range(100):
         clock.now = float(second)
         pace.add(at(second * 10 if second < 50 else 500 + (second - 50) * 2, planned=10_000))
