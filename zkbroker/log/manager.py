@@ -12,6 +12,7 @@ offline with its logs, which stay and refuse every call; the others go on. A cle
 marked only when everything was closed without an error.
 """
 
+import contextlib
 import logging
 import sys
 import time
@@ -247,14 +248,26 @@ class LogManager:
     def _create(self, tp: TopicPartition, directory: DataDirectory) -> Log:
         path = directory.root / str(tp)
         directory.forget(tp)
-        with directory.storage():
+        with directory.storage(), contextlib.ExitStack() as undo:
+            if not path.exists():
+                undo.callback(self._withdraw, directory, tp, path)
             state, _ = self._loader.recover(directory, tp, path, clean=False)
             log = Log(tp, path, self._settings.of(tp.topic), directory, state)
+            undo.callback(log.segment_list.release_files)
             self._runtime.offload(self.fs.fsync_dir, path)
             self._runtime.offload(self.fs.fsync_dir, directory.root)
+            undo.pop_all()
         self._logs.open[tp] = log
         logger.info("log created partition=%s directory=%s", tp, path)
         return log
+
+    def _withdraw(self, directory: DataDirectory, tp: TopicPartition, path: Path) -> None:
+        # The next attempt may choose another data directory, and no start accepts the log in two.
+        # Without a free descriptor the path can still be renamed, and is removed later.
+        doomed = directory.root / names.delete_directory_name(tp)
+        with contextlib.suppress(OSError):
+            self.fs.rename(path, doomed)
+            directory.discard(doomed, self._now_ms())
 
     def delete(self, tp: TopicPartition) -> None:
         """Remove a partition: its directory is renamed at once, its files are removed later.

@@ -1,5 +1,6 @@
 import errno
 import os
+import sys
 import threading
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.logs import (
     flip_bit,
     force_recovery,
     make_manager,
+    open_paths,
     read_all,
     reopened_log,
     start_log,
@@ -493,6 +495,31 @@ def test_failed_roll_leaves_no_file_that_hides_messages(tmp_path, kind):
     with reopened_log(tmp_path) as log:
         assert [each.base_offset for each in log.segments] == [0, 12]
         assert [record.offset for record in read_all(log)] == list(range(22))
+
+
+def test_creation_without_descriptors_leaves_no_open_file_and_no_partition(tmp_path):
+    left = sys.maxsize
+
+    def take(*arguments):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    directories = [tmp_path / name for name in "ab"]
+    fs = HookedFileSystem(open=take, fsync_dir=take)
+    with started(*directories, fs=fs) as manager:
+        before = sorted(open_paths())
+        for left in range(5):  # noqa: B007 - the hook counts it down
+            with pytest.raises(StorageError, match="Too many open files"):
+                manager.get_or_create(TP)
+            assert sorted(open_paths()) == before
+            assert [each for root in directories for each in root.glob(str(TP))] == []
+        left = 5
+        manager.get_or_create(TP)
+        left = sys.maxsize
+        manager.upkeep.run_deletions()
+        assert len(list(tmp_path.glob(f"*/{TP}*"))) == 1
 
 
 def test_start_with_few_descriptors_loses_no_message(tmp_path):
