@@ -323,6 +323,8 @@ class DataDirectory:
             try:
                 self.runtime.offload(self._remove, pair[1])
             except OSError as error:
+                # The next call tries again, for example when there are free descriptors.
+                self._discarded.append(pair)
                 self.fail(error)
                 break
             removed += 1

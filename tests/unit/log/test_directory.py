@@ -1,13 +1,16 @@
 """Data directories that are refused, and the settings and checkpoints that recovery uses."""
 
+import errno
 import shutil
 
 import pytest
 
 from tests.support.logs import (
     TP,
+    HookedFileSystem,
     append,
     crash,
+    failing,
     force_recovery,
     make_manager,
     read_all,
@@ -130,6 +133,18 @@ def test_high_watermark_checkpoint_round_trips(tmp_path):
     with reopened_log(tmp_path) as log:
         log.truncate_to(4)
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nmy-topic 0 4\n"
+
+
+def test_removal_without_descriptors_is_repeated(tmp_path):
+    fs = HookedFileSystem()
+    with started(tmp_path, fs=fs, file_delete_delay_ms=0) as manager:
+        manager.get_or_create(TP)
+        manager.delete(TP)
+        fs.before["remove_tree"] = failing(errno.EMFILE)
+        assert manager.upkeep.run_deletions() == 0
+        fs.before.clear()
+        assert manager.upkeep.run_deletions() == 1
+        assert list(tmp_path.glob(f"{TP}*")) == []
 
 
 def test_retention_keeps_messages_above_high_watermark(tmp_path):
