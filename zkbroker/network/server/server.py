@@ -239,10 +239,10 @@ class Server:
                 continue
             try:
                 self._admit(connection, peer, listener)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - logged, with the error of a defect
                 # A connection that fails while it is set up must not end the listener.
                 connection.close()
-                self._warn(f"connection not accepted peer={peer[0]} reason={error}")
+                self._warn(f"connection not accepted peer={peer[0]} reason={error!r}")
             pause_s = self.rates.accepted(listener.name)
             if pause_s:
                 self._warn(

@@ -515,3 +515,21 @@ def test_connection_failing_in_accept_does_not_end_the_listener(servers):
     assert ask(connection, b"still here") == b"still here"
     assert broken.fileno() == -1
     assert server.connections == 1
+
+
+def test_unexpected_error_of_a_connection_does_not_end_the_listener(servers, caplog):
+    set_up = [ValueError("a defect"), None]
+
+    def transport(listener, connection):
+        error = set_up.pop(0)
+        if error is not None:
+            raise error
+
+    server = Server([Listener("PLAINTEXT", "127.0.0.1", 0)], Limits(), transport=transport)
+    server.listen()
+    server.start(echo)
+    servers.append(server)
+    first, second = (connect(server.addresses["PLAINTEXT"]) for _ in range(2))
+    assert ask(second, b"still here") == b"still here"
+    assert first.recv(1) == b""
+    assert "reason=ValueError('a defect')" in caplog.text
