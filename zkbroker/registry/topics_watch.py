@@ -92,7 +92,8 @@ class TopicsReader:
         try:
             # Notifications are read before the settings: a later change writes a new one.
             self._stale_configs |= appeared | ((marked | self._noted(watch)) & names)
-            self._read_assignments(sorted(appeared | (marked & names)))
+            # A topic that is gone by now has no watch: if it is created again, it has appeared.
+            names -= self._read_assignments(sorted(appeared | (marked & names)))
             self._read_configs(sorted(self._stale_configs & names))
         except RegistryError:
             with self._marks_lock:
@@ -106,19 +107,24 @@ class TopicsReader:
             frozenset(topics_to_delete(self._session, watch)),
         )
 
-    def _read_assignments(self, names: list[str]) -> None:
+    def _read_assignments(self, names: list[str]) -> set[str]:
+        """Read assignments, each with a watch; returns the topics that do not exist."""
+        gone: set[str] = set()
         nodes = self._session.get_many(
             [paths.topic(name) for name in names], [Mark(self._mark, name) for name in names]
         )
         for name, node in zip(names, nodes, strict=True):
             self._assignments.pop(name, None)
             if node is None:
+                self._configs.pop(name, None)
+                gone.add(name)
                 continue
             try:
                 check_topic_name(name)
                 self._assignments[name] = decode_assignment(name, node[0])
             except (RegistryError, InvalidTopic) as error:
                 tell_unreadable(self._session, logger, "topic", error)
+        return gone
 
     def _read_configs(self, names: list[str]) -> None:
         nodes = self._session.get_many([paths.topic_config(name) for name in names])

@@ -1,10 +1,12 @@
 """The watch of all topics reads only those that changed."""
 
+import threading
+
 import pytest
 
 from tests.support.zookeeper import until
 from zkbroker.registry import paths, topics
-from zkbroker.registry.topics_watch import TopicsWatch
+from zkbroker.registry.topics_watch import TopicsReader, TopicsWatch
 
 
 @pytest.fixture
@@ -58,6 +60,34 @@ def test_created_and_deleted_topics_are_followed(session, views):
     topics.remove_topic(session, "d", 0)
     until(lambda: "d" not in views[-1].assignments and not views[-1].deleting)
     assert "d" not in views[-1].configs
+
+
+def test_topic_that_is_replaced_during_a_reading_is_followed(session):
+    """It is gone when its node is read, and there again when the topics are listed next."""
+    changed = threading.Event()
+    reader = TopicsReader(session, changed)
+    reader.read()
+    session.create(paths.CONTROLLER_EPOCH, b"1")
+    topics.add_partitions(session, "b", {1: [1]})
+    get_many, interrupted = session.get_many, []
+
+    def replace_meanwhile(names, watches=None):
+        if paths.topic("b") not in names or interrupted:
+            return get_many(names, watches)
+        interrupted.append(True)
+        topics.remove_topic(session, "b", 0)
+        found = get_many(names, watches)
+        topics.create_topic(session, "b", {0: [2]}, {"retention.ms": "2"})
+        return found
+
+    session.get_many = replace_meanwhile
+    assert "b" not in reader.read().assignments
+    view = reader.read()
+    assert (view.assignments["b"], view.configs["b"]) == ({0: (2,)}, {"retention.ms": "2"})
+    changed.clear()
+    topics.add_partitions(session, "b", {1: [2]})
+    assert changed.is_set()
+    assert len(reader.read().assignments["b"]) == 2
 
 
 def test_topic_appears_once_its_assignment_is_readable(session, views):
