@@ -28,6 +28,7 @@ from zkbroker.registry.topic_rules import (
 )
 from zkbroker.registry.topics import (
     add_partitions,
+    assignment,
     create_topic,
     mark_for_deletion,
     set_topic_config,
@@ -175,7 +176,9 @@ class Topics:
             ProtocolError: a check failed.
             RegistryError: ZooKeeper does not answer.
         """
-        current = self.view.assignment(name)
+        # Not from the view: it may show a topic that was replaced or has grown, and new partitions
+        # must follow the present ones.
+        current = assignment(self.session, name)
         if current is None:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
         named = {broker for replicas in assignments or () for broker in replicas}

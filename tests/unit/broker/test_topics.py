@@ -76,6 +76,21 @@ def test_new_partitions_use_brokers_unknown_to_the_view():
     assert [len(replicas) for replicas in assignment(session, "t").values()] == [2, 2, 2]
 
 
+@pytest.mark.parametrize("seen", [None, 2, 5])
+def test_new_partitions_follow_those_in_zookeeper(seen):
+    """The view may show the topic before it grew, or one of this name that was deleted."""
+    session, made = topics([None, None])
+    made.create("t", partitions=3)
+    before = assignment(session, "t")
+    made.view.assignment = lambda name: seen and dict.fromkeys(range(seen), (1,))
+    with pytest.raises(ProtocolError, match="already has 3 partitions"):
+        made.add_partitions("t", 3, None)
+    made.add_partitions("t", 6, None)
+    after = assignment(session, "t")
+    assert list(after) == list(range(6))
+    assert before.items() <= after.items()
+
+
 def test_internal_topics_use_brokers_unknown_to_the_view():
     session, made = topics([None])
     register(session, 0, 1, 2)
