@@ -163,7 +163,8 @@ class ViewReader:
     # -- the owner loop
 
     def _source_changed(self) -> None:
-        self._all_again = True
+        with self._lock:  # else a reading that begins just now could undo it
+            self._all_again = True
         self._loop.set()
 
     def _read_source(self) -> float | None:

@@ -9,8 +9,10 @@ from tests.support.fake_broker import FakeCluster
 from tests.support.process import wait_until as until
 from tests.support.producers import static_cluster
 from zkbroker.client import Cluster, NoBrokersAvailable, StaticSource
+from zkbroker.client.view_reader import ViewReader
 from zkbroker.errors import ClientError
 from zkbroker.protocol import ApiKey
+from zkbroker.runtime import get_runtime
 
 METADATA = ApiKey.METADATA
 
@@ -60,6 +62,32 @@ def test_source_change_reads_all_topics():
                 given[0].set()
             cluster.partitions("u")
             assert len(cluster.partitions("t")) == 2
+
+
+def test_source_change_waits_for_a_reading_that_begins():
+    """The reading would take back that everything is to be read."""
+
+    class Seen(ViewReader):
+        def __setattr__(self, name, value):
+            if name == "_all_again":
+                noted.append((value, lock.held))
+            super().__setattr__(name, value)
+
+    class Lock:
+        held = False
+
+        def __enter__(self):
+            self.held = True
+
+        def __exit__(self, *error):
+            self.held = False
+
+    noted, lock = [], Lock()
+    reader = Seen(StaticSource("h:1"), get_runtime("threads"), None)
+    reader._lock = lock
+    noted.clear()
+    reader._source_changed()
+    assert noted == [(True, True)]
 
 
 def test_failed_reading_is_followed_by_full_reading(monkeypatch):
