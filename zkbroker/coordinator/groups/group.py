@@ -164,8 +164,6 @@ class Group:
 
     def check_commit(self, member_id: str, generation: int, now_ms: int) -> ErrorCode:
         """Whether offsets may be committed; a commit also counts as a heartbeat."""
-        if self.state is GroupState.DEAD:
-            return ErrorCode.UNKNOWN_MEMBER_ID
         if generation < 0 and self.state is GroupState.EMPTY:
             return ErrorCode.NONE  # a consumer that commits offsets but is not a group member
         error = self.check_member(member_id, generation)
@@ -244,12 +242,13 @@ class Group:
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
 
     def close(self, error: ErrorCode) -> None:
-        """Answer every waiting request with `error`; the group is dead from then on."""
+        """Answer every waiting request with `error`; the group is dead, and nothing comes due."""
         self.state = GroupState.DEAD
         self._rebalance_deadline_ms = None
         for member in self.members.values():
             member.answer_join(JoinResult(error, member.member_id))
             member.answer_sync(SyncResult(error))
+        self.members = {}
 
     def _join_error(self, request: JoinRequest) -> ErrorCode:
         if self.state is GroupState.DEAD:

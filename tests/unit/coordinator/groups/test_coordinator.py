@@ -230,6 +230,19 @@ def test_end_of_coordination_answers_waiting_requests(closed):
     assert setup.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.NOT_COORDINATOR
 
 
+def test_group_that_moves_away_while_another_one_expires_writes_nothing():
+    setup = CoordinatorSetup().host()
+    first, moved = key_partition("g", 4), key_partition("other", 4)
+    assert first != moved
+    setup.stable("g"), setup.stable("other")
+    log = setup.logs[moved]
+    end = log.log_end_offset
+    setup.logs[first].on_step = lambda what: setup.coordinator.release(moved)
+    setup.pass_time(10_000)
+    assert setup.coordinator.heartbeat("other", "m", 1) is ErrorCode.NOT_COORDINATOR
+    assert log.log_end_offset == end
+
+
 def test_groups_are_described_and_listed():
     setup = CoordinatorSetup().host()
     joined = setup.stable()

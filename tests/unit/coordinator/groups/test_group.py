@@ -305,3 +305,17 @@ def test_close_answers_waiting_joins():
     assert [answer[0].error for answer in joins] == [ErrorCode.NOT_COORDINATOR] * 2
     assert d.heartbeat("c-1", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert d.join()[0].error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("joining", [False, True])
+def test_nothing_comes_due_in_a_closed_group(joining):
+    """It may close between the moment when it is found due and its tick."""
+    d = GroupDriver()
+    d.stable(2)
+    if joining:
+        d.join()
+    stored = len(d.stored)
+    d.group.close(ErrorCode.NOT_COORDINATOR)
+    d.group.tick(d.now + 1_000_000)
+    assert (d.group.state, d.group.next_deadline()) == (GroupState.DEAD, None)
+    assert len(d.stored) == stored
