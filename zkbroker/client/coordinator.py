@@ -181,23 +181,29 @@ class CoordinatorConnection:
         return bool(moved)
 
     def _connection(self, lane: str, timeout_s: float | None) -> BrokerConnection:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+        def left_s() -> float | None:
+            return None if deadline is None else max(0.0, deadline - time.monotonic())
+
         try:
-            return self._find(lane, timeout_s)
+            return self._find(lane, left_s)
         except ClientError as error:
             self.broker_id = None
             with contextlib.suppress(ZkbrokerError):  # the next try may find a broker
-                self._cluster.refresh()
+                self._cluster.refresh(timeout_s=left_s())
             raise NetworkError(f"coordinator of {self._name}: {error}") from error
 
-    def _find(self, lane: str, timeout_s: float | None) -> BrokerConnection:
+    def _find(self, lane: str, left_s: Callable[[], float | None]) -> BrokerConnection:
         broker_id = self.broker_id
         if broker_id is None:
-            found = self._cluster.ask_any(self._find_question, timeout_s=timeout_s)
+            found = self._cluster.ask_any(self._find_question, timeout_s=left_s())
             if found.error_code:
                 raise protocol_error(found.error_code, f"coordinator of {self._name}")
             broker_id = found.node_id
             logger.info("coordinator found %s broker=%d", self._name, broker_id)
-        limit_s = _CONNECT_S if timeout_s is None else min(_CONNECT_S, timeout_s)
+        left = left_s()
+        limit_s = _CONNECT_S if left is None else min(_CONNECT_S, left)
         connection = self._cluster.connection(broker_id, lane, timeout_s=limit_s)
         self.broker_id = broker_id
         return connection

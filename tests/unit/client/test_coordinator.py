@@ -1,5 +1,7 @@
 """Requests to a coordinator: look-ups, retries and moves."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.support.played_cluster import PlayedCluster
@@ -57,7 +59,7 @@ class ScriptedCluster(PlayedCluster):
             raise self.responses.pop(0)
         return super().connection(broker_id)
 
-    def refresh(self, topics=None):
+    def refresh(self, topics=None, *, timeout_s=None):
         self.refreshed += 1
         raise NoBrokersAvailable("none")
 
@@ -183,6 +185,35 @@ def test_attempt_timeout_bounds_wait_for_one_response():
             REQUEST, timeout_s=60, error_of=lambda r: r.error_code, stopping=lambda: True
         )
     assert hanging.timeouts == [pytest.approx(2.0, abs=0.5)]
+
+
+def test_each_step_of_a_look_up_has_the_time_that_is_left(monkeypatch):
+    now_s, given = 100.0, []
+
+    class SlowCluster(PlayedCluster):
+        def ask_any(self, question, *, timeout_s=None):
+            nonlocal now_s
+            given.append(timeout_s)
+            now_s += 4.0
+            return FindCoordinatorResponse(node_id=7)
+
+        def connection(self, broker_id, lane="", *, timeout_s=None):
+            nonlocal now_s
+            given.append(timeout_s)
+            now_s += timeout_s
+            raise BrokerUnavailable("down")
+
+        def refresh(self, topics=None, *, timeout_s=None):
+            given.append(timeout_s)
+
+    clock = SimpleNamespace(monotonic=lambda: now_s)
+    monkeypatch.setattr("zkbroker.client.coordinator.time", clock)
+    coordinator = CoordinatorConnection(
+        SlowCluster(), "g", runtime=get_runtime("threads"), backoff_ms=1
+    )
+    with pytest.raises(NetworkError):
+        coordinator.ask(REQUEST, timeout_s=6.0, error_of=lambda r: r.error_code)
+    assert given == [6.0, 2.0, 0.0]
 
 
 def test_hanging_coordinator_is_left_after_it_moved():
