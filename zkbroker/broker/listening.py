@@ -7,7 +7,7 @@ is registered. The broker registers the ports that it really listens on.
 import logging
 import socket
 
-from zkbroker.broker.quotas.table import given_quota
+from zkbroker.broker.quotas.table import ADDRESS_RATE, given_quota
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.connection_rates import listener_rates
 from zkbroker.config.levels import LEVELS
@@ -21,8 +21,6 @@ from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.user_configs import Default, UserConfigs
 
 logger = logging.getLogger(__name__)
-
-ADDRESS_RATE = "connection_creation_rate"
 
 
 def limits(config: BrokerConfig) -> Limits:
@@ -51,7 +49,7 @@ def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
     addresses: dict[str, float] = {}
     others: float = UNLIMITED
     for entity, settings in users.settings.items():
-        if entity.ip is None or (rate := given_quota(entity, settings, ADDRESS_RATE)) is None:
+        if entity.ip is None or (rate := given_quota(settings, ADDRESS_RATE)) is None:
             continue
         if isinstance(entity.ip, Default):
             others = rate

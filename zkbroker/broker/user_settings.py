@@ -8,6 +8,7 @@ changes. While ZooKeeper is away the last view stays in force.
 
 from collections.abc import Callable
 
+from zkbroker.broker.quotas.table import tell_invalid_quotas
 from zkbroker.registry.user_configs import UserConfigs
 
 
@@ -26,6 +27,7 @@ class UserSettings:
 
     def take(self, configs: UserConfigs) -> None:
         """Apply the settings in ZooKeeper."""
-        self.now = configs
+        before, self.now = self.now, configs
+        tell_invalid_quotas(before, configs)
         for part in self._parts:
             part(configs)

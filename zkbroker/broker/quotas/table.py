@@ -22,13 +22,15 @@ import math
 from collections.abc import Mapping
 from enum import StrEnum
 
-from zkbroker.registry.user_configs import DEFAULT, ConfigEntity, Name, UserConfigs
+from zkbroker.registry.user_configs import DEFAULT, Name, UserConfigs
 
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 """User and client that share a quota; empty for any. Long client ids are replaced by a hash."""
 MAX_NAME_CHARS = 256
+ADDRESS_RATE = "connection_creation_rate"
+"""The setting of an address: its connections a second."""
 
 
 class QuotaKind(StrEnum):
@@ -51,16 +53,21 @@ def quota_of(text: str) -> float | None:
     return number if math.isfinite(number) and number > 0 else None
 
 
-def given_quota(entity: ConfigEntity, settings: Mapping[str, str], key: str) -> float | None:
-    """Return a quota in the settings of an entity; None without one. One that is none is logged."""
+def given_quota(settings: Mapping[str, str], key: str) -> float | None:
+    """Return a quota in the settings of an entity; None without one."""
     text = settings.get(key)
-    if text is None:
-        return None
-    quota = quota_of(text)
-    if quota is None:
-        logger.warning("quota ignored entity=%s key=%s value=%r: give a number above 0",
-                       entity.path, key, text)  # fmt: skip
-    return quota
+    return None if text is None else quota_of(text)
+
+
+def tell_invalid_quotas(before: UserConfigs, configs: UserConfigs) -> None:
+    """Log each invalid quota that was set or changed since the view before."""
+    for entity, settings in configs.settings.items():
+        known = before.settings.get(entity, {})
+        for key in QuotaKind if entity.ip is None else (ADDRESS_RATE,):
+            text = settings.get(key)
+            if text is not None and text != known.get(key) and quota_of(text) is None:
+                logger.warning("quota ignored entity=%s key=%s value=%r: give a number above 0",
+                               entity.path, key, text)  # fmt: skip
 
 
 class QuotaTable:
@@ -82,7 +89,7 @@ class QuotaTable:
             if entity.ip is not None:
                 continue
             for kind, quotas in self._quotas.items():
-                quota = given_quota(entity, settings, kind)
+                quota = given_quota(settings, kind)
                 if quota is not None:
                     quotas[entity.user, entity.client] = quota
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkbroker.broker.quotas.table import QuotaKind, QuotaTable, quota_of
+from zkbroker.broker.quotas.table import QuotaKind, QuotaTable, quota_of, tell_invalid_quotas
 from zkbroker.registry.user_configs import DEFAULT, ConfigEntity, UserConfigs
 
 PRODUCE = QuotaKind.PRODUCE
@@ -72,6 +72,7 @@ def test_quota_value_is_parsed(text, quota):
 def test_invalid_quota_is_logged_and_ignored(caplog):
     configs = UserConfigs({ConfigEntity(user="u"): {PRODUCE: "fast", "SCRAM-SHA-256": "secret"}})
     assert QuotaTable(configs).empty
+    tell_invalid_quotas(UserConfigs(), configs)
     assert "users/u key=producer_byte_rate value='fast'" in caplog.text
     assert "secret" not in caplog.text
 
