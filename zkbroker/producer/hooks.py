@@ -18,7 +18,12 @@ from zkbroker.producer.batch import Batch
 from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import Dropped, EncodingFailed, HandlerFailed
 from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
-from zkbroker.producer.message import KeyedMessage, RecordMetadata, check_fields
+from zkbroker.producer.message import (
+    KeyedMessage,
+    RecordMetadata,
+    all_messages,
+    check_fields,
+)
 from zkbroker.producer.portable import RECORD_OVERHEAD_BYTES
 from zkbroker.producer.queued_messages import (
     EncodedRecord,
@@ -152,7 +157,9 @@ class Hooks:
         futures = futures_of(parts)
         try:
             returned = self._guarded(
-                self.callback_handler, stage, [future.message for future in futures]
+                self.callback_handler,
+                lambda given: all_messages(stage(given)),
+                [future.message for future in futures],
             )
             return parts_of(self._match_returned(futures, returned))
         except (HandlerFailed, EncodingFailed) as error:
@@ -173,7 +180,7 @@ class Hooks:
                     left.remove(future)
                     self._replace(future, message)
                     left.add(future)
-        kept = [self._future_of(left, message) for message in returned]
+        kept = self._futures_for(left, returned)
         rest = left.all()
         if rest:
             self._fail(parts_of(rest), Dropped("a callback handler left the message out"))
@@ -184,13 +191,35 @@ class Hooks:
         self._send_queue.adjust(0, size - future.queued.sizes[future.index])
         future.queued.replace(future.index, message, record, size)
 
-    def _future_of(self, left: "_Outstanding", message: KeyedMessage) -> SendFuture:
-        """Return the future of a given message, taken out of `left`, or one of a new message."""
-        future = left.take(message)
-        if future is not None:
-            return future
+    def _futures_for(
+        self, left: "_Outstanding", messages: Sequence[KeyedMessage]
+    ) -> list[SendFuture]:
+        """Return the futures of given messages, taken out of `left`, and of new ones.
+
+        Raises:
+            EncodingFailed: a new message cannot be encoded; then none is taken or added.
+        """
+        given: list[SendFuture] = []
+        added: list[SendFuture] = []
+        found: list[SendFuture] = []
+        try:
+            for message in messages:
+                future = left.take(message)
+                if future is not None:
+                    given.append(future)
+                else:
+                    future = self._new_future(message)
+                    added.append(future)
+                found.append(future)
+        except EncodingFailed:
+            for future in given:
+                left.add(future)
+            raise
+        self._send_queue.adjust(len(added), sum(future.queued.sizes[0] for future in added))
+        return found
+
+    def _new_future(self, message: KeyedMessage) -> SendFuture:
         record, size = self.encode(message)
-        self._send_queue.adjust(1, size)
         queued = QueuedMessages(message.topic, time.monotonic(), self.runtime)
         queued.records.append(record)
         queued.sizes.append(size)
@@ -203,7 +232,7 @@ class Hooks:
         left = _Outstanding(futures)
 
         def deliver(messages: Sequence[KeyedMessage]) -> None:
-            route(parts_of([self._future_of(left, message) for message in messages]))
+            route(parts_of(self._futures_for(left, all_messages(messages))))
 
         try:
             self._guarded(handler, handler.handle, [f.message for f in futures], deliver)

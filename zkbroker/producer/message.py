@@ -62,7 +62,7 @@ class KeyedMessage:
 
 
 def all_messages(given: Iterable[object]) -> list[KeyedMessage]:
-    """Return the argument of `send` as a list.
+    """Return what a user or a handler gives to be sent, as a list.
 
     Raises:
         TypeError: an item is not a message.
@@ -70,7 +70,7 @@ def all_messages(given: Iterable[object]) -> list[KeyedMessage]:
     messages = list(given)
     for message in messages:
         if not isinstance(message, KeyedMessage):
-            raise TypeError(f"send takes a KeyedMessage or a list of them, not {message!r}")
+            raise TypeError(f"only a KeyedMessage or a list of them can be sent, not {message!r}")
     return cast("list[KeyedMessage]", messages)
 
 

@@ -203,6 +203,76 @@ def test_failing_event_handler_fails_messages_it_did_not_deliver(fake, runtime):
     assert [message.message for message, _ in caught.value.failed] == [b"b"]
 
 
+class Adds(CallbackHandler):
+    """Adds one valid message and `bad` to the messages that leave the queue."""
+
+    def __init__(self, bad):
+        self.bad = bad
+
+    def after_dequeue(self, messages):
+        return [*messages, KeyedMessage("t", b"added"), self.bad]
+
+
+BAD_MESSAGES = pytest.mark.parametrize("bad", [KeyedMessage("t", 1.5), None])
+
+
+@BAD_MESSAGES
+@RUNTIMES
+def test_added_message_that_cannot_be_sent_fails_the_given_ones(fake, runtime, bad):
+    with asynchronous(fake, runtime, plugins={"callback_handler": Adds(bad)}) as producer:
+        with held_loop(producer, runtime):
+            futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"b")])
+        errors = [future.exception(WAIT_S) for future in futures]
+        assert all(isinstance(error, EncodingFailed | HandlerFailed) for error in errors)
+        assert producer.metrics()["unresolved_messages"] == 0
+    assert fake.values("t", 0) == []
+
+
+class Delivers:
+    """Delivers the given messages with a valid one and `bad`; `caught` then decides."""
+
+    def __init__(self, bad, caught):
+        self.bad = bad
+        self.caught = caught
+
+    def handle(self, messages, deliver):
+        try:
+            deliver([*messages, KeyedMessage("t", b"added"), self.bad])
+        except (EncodingFailed, TypeError):
+            self.caught(messages, deliver)
+
+
+@BAD_MESSAGES
+@RUNTIMES
+def test_messages_delivered_with_one_that_cannot_be_sent_fail_with_the_handler(fake, runtime, bad):
+    def fail(messages, deliver):
+        raise ValueError("no thanks")
+
+    plugins = {"event_handler": Delivers(bad, fail)}
+    with asynchronous(fake, runtime, plugins=plugins) as producer:
+        with held_loop(producer, runtime):
+            futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"b")])
+        errors = [future.exception(WAIT_S) for future in futures]
+        assert all(isinstance(error, HandlerFailed) for error in errors)
+        assert producer.metrics()["unresolved_messages"] == 0
+    assert fake.values("t", 0) == []
+
+
+@BAD_MESSAGES
+@RUNTIMES
+def test_event_handler_delivers_the_rest_after_a_message_that_cannot_be_sent(fake, runtime, bad):
+    def deliver_rest(messages, deliver):
+        deliver(messages)
+
+    plugins = {"event_handler": Delivers(bad, deliver_rest)}
+    with asynchronous(fake, runtime, plugins=plugins) as producer:
+        with held_loop(producer, runtime):
+            futures = producer.send([KeyedMessage("t", x, partition=0) for x in (b"a", b"b")])
+        assert [future.result(WAIT_S).offset for future in futures] == [0, 1]
+        assert producer.metrics()["unresolved_messages"] == 0
+    assert fake.values("t", 0) == [b"a", b"b"]
+
+
 @RUNTIMES
 def test_interceptors_change_messages_in_order_and_see_every_outcome(fake, runtime):
     class Suffix(Interceptor):

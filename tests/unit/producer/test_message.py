@@ -44,7 +44,7 @@ def test_invalid_message_is_refused_and_others_are_stored(fake, name):
 @pytest.mark.parametrize("given", [b"bytes", "text", [KeyedMessage("t", b"x"), b"x"]])
 def test_argument_that_is_not_a_message_is_refused_before_sending(fake, given):
     with make(fake) as producer:
-        with pytest.raises(TypeError, match="send takes a KeyedMessage or a list of them"):
+        with pytest.raises(TypeError, match="only a KeyedMessage or a list of them can be sent"):
             producer.send(given)
         assert producer.send(KeyedMessage("t", b"first")).offset == 0
 

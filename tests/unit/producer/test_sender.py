@@ -3,8 +3,13 @@
 import pytest
 
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce
-from zkbroker.errors import ClientError
-from zkbroker.producer import CallbackHandler, DeliveryTimedOut, KeyedMessage, Undelivered
+from zkbroker.producer import (
+    CallbackHandler,
+    DeliveryTimedOut,
+    HandlerFailed,
+    KeyedMessage,
+    Undelivered,
+)
 from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.dispatch import ExchangeDispatcher
 from zkbroker.producer.hooks import Hooks
@@ -39,18 +44,17 @@ def test_keyboard_interrupt_in_greenlet_of_producer_fails_messages(fake, place, 
 
 
 @RUNTIMES
-def test_handler_that_returns_no_list_ends_no_message_without_outcome(fake, runtime):
+def test_handler_that_returns_no_list_fails_its_messages(fake, runtime):
     class Forgetful(CallbackHandler):
         def after_dequeue(self, messages):
             messages.sort(key=lambda message: message.message)
 
-    producer = asynchronous(fake, runtime, plugins={"callback_handler": Forgetful()})
-    future = producer.send(KeyedMessage("t", b"x"))
-    assert "the producer stopped on an unexpected error" in str(future.exception(WAIT_S))
-    assert producer.metrics()["unresolved_messages"] == 0
-    with pytest.raises(ClientError, match="the producer stopped"):
-        producer.send(KeyedMessage("t", b"y"))
-    producer.close(WAIT_S)
+    with asynchronous(fake, runtime, plugins={"callback_handler": Forgetful()}) as producer:
+        future = producer.send(KeyedMessage("t", b"x"))
+        error = future.exception(WAIT_S)
+        assert isinstance(error, HandlerFailed)
+        assert "Forgetful failed" in str(error)
+        assert producer.metrics()["unresolved_messages"] == 0
 
 
 @RUNTIMES
