@@ -10,7 +10,8 @@
     close: last_batch_before_close, then close
 
 A method that blocks delays other messages. An exception from a handler fails the messages it was
-given; it is never swallowed.
+given. It is logged instead where they cannot be failed: in `after_enqueue`, for which the outcome
+of a message does not depend on the handler, and in the methods called after the outcome.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +47,7 @@ class CallbackHandler:
         return message
 
     def after_enqueue(self, message: KeyedMessage, added: bool) -> None:
-        """Learn whether the message was enqueued; called in `send`."""
+        """Learn whether the message was enqueued; called in `send`, which goes on if it fails."""
 
     def after_dequeue(self, messages: list[KeyedMessage]) -> list[KeyedMessage]:
         """Return the messages to keep; those left out fail with `Dropped`."""

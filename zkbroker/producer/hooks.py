@@ -1,10 +1,10 @@
 """The user's code around the queue: encoders, partitioner, handlers, interceptors.
 
 Invariant: an exception of a user's code fails the messages that it was given, with `HandlerFailed`
-or `EncodingFailed` naming it; after the outcome of a message it is logged instead. In the list that
-a callback handler returns, given messages keep their futures. If the list has the same length, a
-new message replaces the given one at its place; other new ones are sent too. Messages left out
-fail with `Dropped`.
+or `EncodingFailed` naming it; in `after_enqueue`, and after the outcome of a message, it is logged
+instead. In the list that a callback handler returns, given messages keep their futures. If the list
+has the same length, a new message replaces the given one at its place; other new ones are sent too.
+Messages left out fail with `Dropped`.
 """
 
 import logging
@@ -93,9 +93,8 @@ class Hooks:
     def enqueued(self, message: KeyedMessage, added: bool) -> None:
         """Tell the callback handler whether the message was enqueued."""
         if self.callback_handler is not None:
-            self._guarded(
-                self.callback_handler, self.callback_handler.after_enqueue, message, added
-            )
+            # An exception would have the caller send an enqueued message again.
+            self._reported(self.callback_handler.after_enqueue, message, added)
 
     def encode(self, message: KeyedMessage) -> tuple[EncodedRecord, int]:
         """Return the encoded record and its size in bytes.
@@ -307,7 +306,7 @@ class Hooks:
     def _reported(function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
-        # A user's code after the outcome: no message is left to fail.
+        # A user's code that learns of something: it has no message to fail.
         except Exception:
             logger.exception("handler failed function=%r", function)
             return None

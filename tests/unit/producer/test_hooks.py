@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make
 from zkbroker.errors import ErrorCode
 from zkbroker.producer import (
     CallbackHandler,
@@ -13,6 +13,7 @@ from zkbroker.producer import (
     HandlerFailed,
     Interceptor,
     KeyedMessage,
+    QueueFull,
     SendFailed,
     Undelivered,
 )
@@ -201,6 +202,37 @@ def test_failing_event_handler_fails_messages_it_did_not_deliver(fake, runtime):
         producer.send([KeyedMessage("t", b"a"), KeyedMessage("t", b"b")])
     assert [message.message for message, _ in caught.value.sent] == [b"a"]
     assert [message.message for message, _ in caught.value.failed] == [b"b"]
+
+
+class FailsOnceEnqueued(CallbackHandler):
+    def after_enqueue(self, message, added):
+        raise ValueError("no thanks")
+
+
+@RUNTIMES
+def test_message_whose_after_enqueue_fails_is_sent_and_has_its_future(fake, runtime, caplog):
+    plugins = {"callback_handler": FailsOnceEnqueued()}
+    with asynchronous(fake, runtime, plugins=plugins) as producer:
+        assert producer.send(KeyedMessage("t", b"x")).result(WAIT_S).offset == 0
+    assert fake.values("t", 0) == [b"x"]
+    assert "no thanks" in caplog.text
+
+
+@RUNTIMES
+def test_sync_send_whose_after_enqueue_fails_returns_the_place(fake, runtime):
+    with make(fake, runtime, plugins={"callback_handler": FailsOnceEnqueued()}) as producer:
+        assert [place.offset for place in producer.send([KeyedMessage("t", b"x")] * 2)] == [0, 1]
+
+
+def test_full_queue_is_the_error_of_send_although_after_enqueue_fails(fake):
+    gate = hold_produce(fake)
+    plugins = {"callback_handler": FailsOnceEnqueued()}
+    options = {"queue.buffering.max.messages": 1, "queue.enqueue.timeout.ms": 0}
+    with asynchronous(fake, plugins=plugins, **options) as producer:
+        producer.send(KeyedMessage("t", b"x"))
+        with pytest.raises(QueueFull):
+            producer.send(KeyedMessage("t", b"y"))
+        gate.set()
 
 
 class Adds(CallbackHandler):
