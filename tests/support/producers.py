@@ -1,6 +1,7 @@
 """Producers and clusters of unit tests, which connect to a `FakeCluster`."""
 
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -45,3 +46,13 @@ def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
         queued.records.append((None, b"%d" % i, i, ()))
         queued.sizes.append(size)
     return queued
+
+
+@contextmanager
+def held_loop(producer, runtime):
+    """Hold the producer's loop, which then takes all messages of the block at once."""
+    entered, gate = (get_runtime(runtime).event() for _ in range(2))
+    producer._sender.post(lambda: (entered.set(), gate.wait(WAIT_S)))
+    assert entered.wait(WAIT_S)
+    yield
+    gate.set()

@@ -50,7 +50,10 @@ class CallbackHandler:
         """Learn whether the message was enqueued; called in `send`, which goes on if it fails."""
 
     def after_dequeue(self, messages: list[KeyedMessage]) -> list[KeyedMessage]:
-        """Return the messages to keep; those left out fail with `Dropped`."""
+        """Return the messages to keep; those left out fail with `Dropped`.
+
+        A new message at the place of another one keeps its topic, or it is refused.
+        """
         return messages
 
     def before_send(self, messages: list[KeyedMessage]) -> list[KeyedMessage]:

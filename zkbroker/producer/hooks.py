@@ -3,8 +3,8 @@
 Invariant: an exception of a user's code fails the messages that it was given, with `HandlerFailed`
 or `EncodingFailed` naming it; in `after_enqueue`, and after the outcome of a message, it is logged
 instead. In the list that a callback handler returns, given messages keep their futures. If the list
-has the same length, a new message replaces the given one at its place; other new ones are sent too.
-Messages left out fail with `Dropped`.
+has the same length, a new message replaces the given one at its place, in the same topic; other new
+ones are sent too. Messages left out fail with `Dropped`.
 """
 
 import logging
@@ -145,7 +145,10 @@ class Hooks:
         if self.callback_handler is None:
             return True
         batch.closed = True
-        batch.refill(self._run_stage(batch.parts, self.callback_handler.before_send))
+        parts = self._run_stage(batch.parts, self.callback_handler.before_send)
+        others = [part for part in parts if part[0].topic != batch.topic]
+        batch.refill([part for part in parts if part[0].topic == batch.topic])
+        self._fail(others, self._other_topic(batch.topic))
         return len(batch) > 0
 
     def _run_stage(
@@ -169,21 +172,35 @@ class Hooks:
         self, futures: Sequence[SendFuture], returned: Sequence[KeyedMessage]
     ) -> list[SendFuture]:
         left = _Outstanding(futures)
+        refused: dict[int, SendFuture] = {}
         if len(returned) == len(futures):
             missing = Counter(id(future.message) for future in futures)
             missing.subtract(map(id, returned))
-            for future, message in zip(futures, returned, strict=True):
+            for at, (future, message) in enumerate(zip(futures, returned, strict=True)):
                 before = id(future.message)
                 if missing[before] > 0 and message not in left:
                     missing[before] -= 1
                     left.remove(future)
+                    if message.topic != future.queued.topic:
+                        refused[at] = future
+                        continue
                     self._replace(future, message)
                     left.add(future)
-        kept = self._futures_for(left, returned)
+        kept = self._futures_for(
+            left, [message for at, message in enumerate(returned) if at not in refused]
+        )
         rest = left.all()
         if rest:
             self._fail(parts_of(rest), Dropped("a callback handler left the message out"))
+        for future in refused.values():
+            self._fail(parts_of([future]), self._other_topic(future.queued.topic))
         return kept
+
+    def _other_topic(self, topic: str) -> HandlerFailed:
+        return HandlerFailed(
+            f"{type(self.callback_handler).__name__} returned a message of another topic among "
+            f"those of topic {topic}, which is not sent: change topics in before_enqueue"
+        )
 
     def _replace(self, future: SendFuture, message: KeyedMessage) -> None:
         record, size = self.encode(message)

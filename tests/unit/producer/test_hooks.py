@@ -1,10 +1,8 @@
 """Callback handlers, event handlers, interceptors and encoders of a user."""
 
-from contextlib import contextmanager
-
 import pytest
 
-from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, held_loop, hold_produce, make
 from zkbroker.errors import ErrorCode
 from zkbroker.producer import (
     CallbackHandler,
@@ -18,17 +16,6 @@ from zkbroker.producer import (
     Undelivered,
 )
 from zkbroker.protocol import ApiKey
-from zkbroker.runtime import get_runtime
-
-
-@contextmanager
-def held_loop(producer, runtime):
-    """Hold the producer's loop, which then takes all messages of the block at once."""
-    entered, gate = (get_runtime(runtime).event() for _ in range(2))
-    producer._sender.post(lambda: (entered.set(), gate.wait(WAIT_S)))
-    assert entered.wait(WAIT_S)
-    yield
-    gate.set()
 
 
 class RecordingHandler(CallbackHandler):
@@ -233,76 +220,6 @@ def test_full_queue_is_the_error_of_send_although_after_enqueue_fails(fake):
         with pytest.raises(QueueFull):
             producer.send(KeyedMessage("t", b"y"))
         gate.set()
-
-
-class Adds(CallbackHandler):
-    """Adds one valid message and `bad` to the messages that leave the queue."""
-
-    def __init__(self, bad):
-        self.bad = bad
-
-    def after_dequeue(self, messages):
-        return [*messages, KeyedMessage("t", b"added"), self.bad]
-
-
-BAD_MESSAGES = pytest.mark.parametrize("bad", [KeyedMessage("t", 1.5), None])
-
-
-@BAD_MESSAGES
-@RUNTIMES
-def test_added_message_that_cannot_be_sent_fails_the_given_ones(fake, runtime, bad):
-    with asynchronous(fake, runtime, plugins={"callback_handler": Adds(bad)}) as producer:
-        with held_loop(producer, runtime):
-            futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"b")])
-        errors = [future.exception(WAIT_S) for future in futures]
-        assert all(isinstance(error, EncodingFailed | HandlerFailed) for error in errors)
-        assert producer.metrics()["unresolved_messages"] == 0
-    assert fake.values("t", 0) == []
-
-
-class Delivers:
-    """Delivers the given messages with a valid one and `bad`; `caught` then decides."""
-
-    def __init__(self, bad, caught):
-        self.bad = bad
-        self.caught = caught
-
-    def handle(self, messages, deliver):
-        try:
-            deliver([*messages, KeyedMessage("t", b"added"), self.bad])
-        except (EncodingFailed, TypeError):
-            self.caught(messages, deliver)
-
-
-@BAD_MESSAGES
-@RUNTIMES
-def test_messages_delivered_with_one_that_cannot_be_sent_fail_with_the_handler(fake, runtime, bad):
-    def fail(messages, deliver):
-        raise ValueError("no thanks")
-
-    plugins = {"event_handler": Delivers(bad, fail)}
-    with asynchronous(fake, runtime, plugins=plugins) as producer:
-        with held_loop(producer, runtime):
-            futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"b")])
-        errors = [future.exception(WAIT_S) for future in futures]
-        assert all(isinstance(error, HandlerFailed) for error in errors)
-        assert producer.metrics()["unresolved_messages"] == 0
-    assert fake.values("t", 0) == []
-
-
-@BAD_MESSAGES
-@RUNTIMES
-def test_event_handler_delivers_the_rest_after_a_message_that_cannot_be_sent(fake, runtime, bad):
-    def deliver_rest(messages, deliver):
-        deliver(messages)
-
-    plugins = {"event_handler": Delivers(bad, deliver_rest)}
-    with asynchronous(fake, runtime, plugins=plugins) as producer:
-        with held_loop(producer, runtime):
-            futures = producer.send([KeyedMessage("t", x, partition=0) for x in (b"a", b"b")])
-        assert [future.result(WAIT_S).offset for future in futures] == [0, 1]
-        assert producer.metrics()["unresolved_messages"] == 0
-    assert fake.values("t", 0) == [b"a", b"b"]
 
 
 @RUNTIMES
