@@ -166,8 +166,12 @@ class Producer:
             return [self._enqueue(message) for message in messages]
         return [self._put_plain(message) or self._enqueue(message) for message in messages]
 
-    def _enqueue(self, message: KeyedMessage) -> SendFuture:
+    def _enqueue(self, message: KeyedMessage, within_s: float | None = None) -> SendFuture:
+        """Enqueue a message; wait for space as configured, but at most `within_s`."""
         hooks = self._hooks
+        wait_s = self._enqueue_timeout_s
+        if within_s is not None:
+            wait_s = within_s if wait_s is None else min(wait_s, within_s)
         if self._observed:
             message = hooks.on_send(message)
         record, size = hooks.encode(message)
@@ -180,9 +184,9 @@ class Producer:
             # As on the fast path, a message that is no more than its record is not kept.
             short = self._put_plain is not None and is_all_bytes(message)
             kept = None if short else message
-            return self._put(message.topic, record, size, kept, self._enqueue_timeout_s)
+            return self._put(message.topic, record, size, kept, wait_s)
         try:
-            future = self._put(message.topic, record, size, message, self._enqueue_timeout_s)
+            future = self._put(message.topic, record, size, message, wait_s)
         except ClientError:
             hooks.enqueued(message, added=False)
             raise
@@ -334,16 +338,17 @@ class Producer:
             self._closed = True
         process_exit.dismiss(self)
         limit_s = self.config.close_timeout_ms / 1000 if timeout_s is None else timeout_s
+        deadline = time.monotonic() + limit_s
+        abort_s = limit_s * _ABORT_SHARE
         unraised = None
         if self._transactions is not None:
-            started_at = time.monotonic()
-            unraised = self._transactions.close(limit_s * (1 - _ABORT_SHARE))
-            limit_s = max(limit_s * _ABORT_SHARE, limit_s - (time.monotonic() - started_at))
+            unraised = self._transactions.close(limit_s - abort_s)
         for message in self._hooks.last_messages():
             try:
-                self._enqueue(message)
+                self._enqueue(message, max(0.0, deadline - abort_s - time.monotonic()))
             except ClientError:
                 logger.exception("last message refused topic=%s", message.topic)
+        limit_s = max(abort_s, deadline - time.monotonic())
         failed = shut_down(self._sender, self._cluster if self._owns_cluster else None, limit_s)
         if failed:
             self._hooks.undelivered(failed)
