@@ -12,7 +12,7 @@ from typing import Any
 
 from zkbroker.consumer import MessageAndMetadata
 from zkbroker.consumer.fetching.partition import Chunk
-from zkbroker.errors import ConfigError
+from zkbroker.errors import ClientError, ConfigError, ZkbrokerError
 from zkbroker.measures import TopicTable
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.handlers import Handle
@@ -41,6 +41,14 @@ class Counts:
     handled_messages: int = 0
     failures: int = 0
     topics: TopicTable = field(default_factory=TopicTable)
+
+
+class TopicNotReady(ClientError):
+    """The partitions of a topic that the message handler named are not known; nothing was sent."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"the target has no partitions of topic {topic} yet")
+        self.topic = topic
 
 
 class MirrorBatch(EncodedBatch):
@@ -99,6 +107,7 @@ class BatchMaker:
         Raises:
             CorruptMessage: after the batches before the damage.
             ConfigError: the message handler did not return messages.
+            TopicNotReady: it named a topic whose partitions cannot be looked up.
         """
         topic, number = chunk.partition.key
         choose = self._routes.chooser(route, number)
@@ -195,7 +204,11 @@ class BatchMaker:
             return name, message.partition
         if name == route.topic:
             return name, choose(message.key, message.message)
-        other = Route(name, self._target.partitions(name), identity=False)
+        try:
+            partitions = self._target.partitions(name)
+        except (ZkbrokerError, OSError) as error:
+            raise TopicNotReady(name) from error
+        other = Route(name, partitions, identity=False)
         return name, self._routes.chooser(other, original.partition)(message.key, message.message)
 
 

@@ -59,6 +59,10 @@ class TakenChunk:
         with self._tracker.lock:
             self._left += 1
 
+    def put_back(self) -> None:
+        """Undo `take`: nothing of the chunk was sent, and it will be taken again."""
+        self._tracker.put_back(self)
+
     def begins_at(self, offset: int, place: Place) -> None:
         """Record the beginning of a first chunk in the target."""
         with self._tracker.lock:
@@ -125,6 +129,14 @@ class Tracker:
             found.row.append(ticket)
             self.open_bytes += size
         return ticket
+
+    def put_back(self, ticket: TakenChunk) -> None:
+        """Forget the latest ticket of a partition, of which nothing was sent."""
+        with self.lock:
+            ticket.partition.row.remove(ticket)
+            ticket.partition.taken = not ticket.first
+            self.open_bytes -= ticket.size
+        self._changed.set()
 
     def note_done(self, ticket: TakenChunk) -> None:
         """Advance over done tickets; a ticket calls this, under the lock."""

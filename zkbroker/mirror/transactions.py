@@ -124,8 +124,10 @@ class MirrorTransactions:
             if chunk.next_offset > held.position and not held.open:
                 held.producer.begin()
                 held.open = True
-            held.next_offset = max(held.position, chunk.next_offset)
+                held.next_offset = held.position
             yield Outlet(held.producer, max(held.position, chunk.offset))
+            # Not if the block failed: a commit before the next attempt must not pass the chunk.
+            held.next_offset = max(held.position, chunk.next_offset)
 
     def _take(self, chunk: Chunk) -> _Held | None:
         key = chunk.partition.key

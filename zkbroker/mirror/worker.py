@@ -23,7 +23,7 @@ from zkbroker.errors import (
     RegistryError,
     ZkbrokerError,
 )
-from zkbroker.mirror.batches import BatchMaker, MirrorBatch
+from zkbroker.mirror.batches import BatchMaker, MirrorBatch, TopicNotReady
 from zkbroker.mirror.commits import CommitStep, FlushThenCommit, Outlet
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.repack import where_corrupt
@@ -78,6 +78,7 @@ class Worker:
         self.name = name
         self._config = config
         self._routes = routes
+        self._target = target
         self._maker = maker
         self._runtime = runtime
         self._on_failure = on_failure
@@ -85,6 +86,8 @@ class Worker:
         self._stop: Event = runtime.event()
         self._failed = False
         self._kept: deque[Chunk] = deque()
+        self._awaited: tuple[Chunk, str] | None = None
+        """A chunk, and a topic that the message handler named for it and that is not ready."""
         self._commit_due = time.monotonic() + config.commit_every_s
         self._leaving = False
         self._failed_in_a_row = 0
@@ -263,17 +266,25 @@ class Worker:
         if self._routes.skips(topic):
             self.tracker.take(chunk).finish()
             return True
-        with ExitStack() as stack:
-            try:
-                route = self._routes.find(topic, number)
-                outlet = stack.enter_context(self._step.open(chunk))
-            except (ZkbrokerError, OSError) as error:
-                if not passes(error) or isinstance(error, TransactionError):
-                    raise
-                self.counts.failures += 1
-                logger.warning("target not ready topic=%s error=%s", topic, error)
-                return False
-            self._send_to(outlet, chunk, route)
+        try:
+            with ExitStack() as stack:
+                try:
+                    if self._awaited is not None and self._awaited[0] is chunk:
+                        self._target.partitions(self._awaited[1])
+                    route = self._routes.find(topic, number)
+                    outlet = stack.enter_context(self._step.open(chunk))
+                except (ZkbrokerError, OSError) as error:
+                    if not passes(error) or isinstance(error, TransactionError):
+                        raise
+                    self.counts.failures += 1
+                    logger.warning("target not ready topic=%s error=%s", topic, error)
+                    return False
+                self._send_to(outlet, chunk, route)
+        except TopicNotReady as error:
+            # The next attempt looks it up first, and so tells whether the error passes.
+            self._awaited = chunk, error.topic
+            return False
+        self._awaited = None
         return True
 
     def _send_to(self, outlet: Outlet | None, chunk: Chunk, route: Route) -> None:
@@ -288,6 +299,9 @@ class Worker:
             batches = list(self._maker.batches(chunk, begin, route, done, aligned=aligned))
         except CorruptMessage as error:
             raise where_corrupt(error, *chunk.partition.key) from error
+        except TopicNotReady:
+            ticket.put_back()
+            raise
         if ticket.first and batches and route.identity:
             batches[0].begin = begin
         try:

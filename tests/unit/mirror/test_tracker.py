@@ -40,6 +40,21 @@ def test_position_arrives_after_all_earlier_chunks():
     assert tracker.arrived() == {("t", 0): 9}
 
 
+def test_chunk_that_is_put_back_is_taken_again_as_if_for_the_first_time():
+    tracker, one = make(), partition()
+    first = tracker.take(chunk(one, 0, 5))
+    first.put_back()
+    assert (tracker.open_bytes, tracker.arrived()) == (0, {})
+    again = tracker.take(chunk(one, 0, 5))
+    assert again.first
+    later = tracker.take(chunk(one, 5, 9))
+    later.put_back()
+    again.finish()
+    assert tracker.arrived() == {("t", 0): 5}
+    assert tracker.wait_done(None, 0)
+    assert not tracker.take(chunk(one, 5, 9)).first
+
+
 def test_reported_position_is_not_returned_again():
     tracker, one = make(), partition()
     tracker.take(chunk(one, 0, 5)).finish()

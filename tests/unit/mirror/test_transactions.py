@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.mirror.test_tracker import chunk, partition
 from zkbroker.consumer import CommitFailed
-from zkbroker.errors import ConfigError, ErrorCode, RequestTimedOut, protocol_error
+from zkbroker.errors import ClientError, ConfigError, ErrorCode, RequestTimedOut, protocol_error
 from zkbroker.mirror.transactions import MirrorTransactions, ends_transaction
 from zkbroker.producer import MessageTooLarge
 from zkbroker.producer.errors import ProducerFenced, TransactionAbortable
@@ -107,6 +107,17 @@ def test_transaction_commits_position_with_messages():
         ("commit", KEY),
     ]
     assert setup.step.commit() == {}
+
+
+def test_commit_does_not_pass_a_chunk_that_could_not_be_sent():
+    setup, source = TransactionSetup({KEY: 3}), partition()
+    for begin in (3, 5):
+        failing = chunk(source, begin, begin + 2)
+        with pytest.raises(ClientError), setup.step.open(failing):
+            raise ClientError("a topic is not ready")
+        assert setup.step.commit() == {KEY: begin}
+        assert setup.send(failing) == [begin]
+    assert setup.step.commit() == {KEY: 7}
 
 
 def test_mirrored_messages_are_skipped():

@@ -75,6 +75,7 @@ class Target:
         self.answers = True
         self.error = None
         self.producer = self
+        self.lookup_errors = []
 
     def send_batch(self, batch):
         self.sent.append(batch)
@@ -88,6 +89,8 @@ class Target:
         batch._on_done(batch)
 
     def partitions(self, topic):
+        if self.lookup_errors:
+            raise self.lookup_errors.pop(0)
         return range(3)
 
     @property
