@@ -3,7 +3,9 @@
     auto commit tick, commit_offsets(), rebalance, shutdown --> [requests] --> storage(s)
 
 Invariants: only this task uses the storages, so that two commits of a member never race, and no
-lock is held over the network. An offset that a storage has is not written to it again.
+lock is held over the network. An offset that a storage has is not written to it again. A request
+that has not begun when its caller gives up is never made: the partitions may be another member's by
+then, and brokers would put its offset in the place of a newer one.
 
 Storages: ZooKeeper, brokers, or both while a group migrates. With both, a partition starts at the
 larger of the two offsets, so that members that read only one storage may take part; a claim writes
@@ -32,6 +34,7 @@ class _Request:
     def __init__(self, runtime: Runtime, action: Callable[[], Any]) -> None:
         self.action = action
         self.done = runtime.event()
+        self.given_up = False
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -112,6 +115,7 @@ class OffsetKeeper:
         request = _Request(self._runtime, action)
         self._requests.put(request)
         if not request.done.wait(timeout_s):
+            request.given_up = True
             raise ClientError(f"the offset storage did not answer within {timeout_s:g} s")
         if request.error is not None:
             raise request.error
@@ -131,6 +135,8 @@ class OffsetKeeper:
                 continue
             if request is None:
                 return
+            if request.given_up:
+                continue
             try:
                 request.result = request.action()
             except Exception as error:  # noqa: BLE001 - raised to the caller that asked

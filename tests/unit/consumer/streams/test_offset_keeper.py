@@ -1,5 +1,6 @@
 """The owner loop of a member's offsets: reads and writes of each storage."""
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -20,11 +21,15 @@ class Storage:
         self.writes: list[dict[tuple[str, int], int]] = []
         self.refuses: set[tuple[str, int]] = set()
         self.error: RegistryError | None = None
+        self.asked, self.answers = threading.Event(), threading.Event()
+        self.answers.set()
 
     def read(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
         return {key: self.offsets.get(key) for key in partitions}
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> set[tuple[str, int]]:
+        self.asked.set()
+        self.answers.wait(60)
         if self.error is not None:
             raise self.error
         self.writes.append(dict(offsets))
@@ -126,6 +131,21 @@ def test_storage_error_is_raised_and_next_commit_retries() -> None:
     storage.error = None
     one.commit({T0: 1}, 10)
     assert storage.offsets == {T0: 1}
+
+
+def test_commit_whose_caller_gave_up_while_it_waited_is_not_made() -> None:
+    kafka = Storage()
+    one = keeper(None, kafka)
+    kafka.answers.clear()
+    under_way = threading.Thread(target=one.commit, args=({T0: 1}, 60))
+    under_way.start()
+    assert kafka.asked.wait(60)
+    with pytest.raises(ClientError, match="did not answer within"):
+        one.commit({T0: 2}, 0.01)
+    kafka.answers.set()
+    under_way.join()
+    assert one.close(10)
+    assert kafka.writes == [{T0: 1}]
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
