@@ -128,11 +128,15 @@ class HeldPartitions:
         """
         if self.has_messages:
             return False
-        self._drain()
-        self._ready.extend(self.inbox.take(limit, self.paused))
-        came = bool(self._ready)
-        if not self.has_messages:
+        came = False
+        while not self.has_messages:
             self._drain()
+            # It returns moves of positions before an error, and raises the error next time.
+            taken = self.inbox.take(limit, self.paused)
+            if not taken:
+                break
+            came = True
+            self._ready.extend(taken)
         return came
 
     def take_chunks(self, limit_bytes: int) -> list[Chunk]:

@@ -94,7 +94,7 @@ class Inbox:
 
         Raises:
             Exception: the error of the partition whose turn it is, or of a decoder; only when
-                there is no message to return first.
+                there is no message and no move of a position to return first.
         """
         taken: list[Taken] = []
         kept: list[Chunk] = []
@@ -112,7 +112,7 @@ class Inbox:
                     kept.append(chunk)
                     continue
                 try:
-                    found, used_up = self._read(chunk, limit - count, first=not count)
+                    found, used_up = self._read(chunk, limit - count, first=not taken)
                 except BaseException:
                     if chunk in self._open:
                         kept.append(chunk)  # a decoder failed: later messages are good

@@ -8,6 +8,7 @@ from zkbroker.consumer.fetching.messages import NotOwned
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.consumer.group.held_partitions import HeldPartitions
 from zkbroker.consumer.group.inbox import Inbox
+from zkbroker.errors import CorruptMessage
 from zkbroker.runtime import get_runtime
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -43,6 +44,16 @@ def test_partitions_may_be_given_away_while_their_lag_is_read(held: HeldPartitio
     held.add([T0, T1], {T0: Committed(0), T1: Committed(0)})
     held.partitions[T0] = Leaving()
     assert held.lag() == {T0: 4}
+
+
+def test_position_that_moves_before_an_error_is_kept(held: HeldPartitions) -> None:
+    reset, failing = held.add([T0, T1], {T0: None, T1: Committed(0)})
+    assert reset.reset(reset.progress, 40)
+    failing.add(Chunk(failing, failing.progress, 0, 0, error=CorruptMessage("bad")))
+    with pytest.raises(CorruptMessage):
+        held.collect(10)
+    assert held.positions() == {T0: 40, T1: 0}
+    assert not held.collect(10)
 
 
 def test_returned_messages_are_processed_at_next_mark(held: HeldPartitions) -> None:

@@ -99,6 +99,27 @@ def test_partition_error_is_raised_after_earlier_messages():
     assert one.halted
 
 
+def test_partition_error_is_raised_after_moves_of_positions():
+    setup = InboxSetup()
+    one, two = setup.partition(1), setup.partition(2)
+    setup.fetched(one, [], next_offset=7)
+    two.add(Chunk(two, two.progress, 0, 0, error=CorruptMessage("bad")))
+    assert setup.take() == [(1, [], 6)]
+    with pytest.raises(CorruptMessage, match="bad"):
+        setup.take()
+
+
+def test_decoder_error_is_raised_after_moves_of_positions():
+    setup = InboxSetup(value_decoder=string_decoder())
+    one, two = setup.partition(1), setup.partition(2)
+    setup.fetched(one, [], next_offset=7)
+    setup.fetched(two, [b"\xff", b"b"])
+    assert setup.take() == [(1, [], 6)]
+    with pytest.raises(UnicodeDecodeError):
+        setup.take()
+    assert setup.take() == [(2, [1], 1)]
+
+
 def test_corrupt_entry_raises_after_valid_messages_of_chunk():
     setup = InboxSetup()
     one = setup.partition()
