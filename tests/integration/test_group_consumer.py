@@ -158,6 +158,16 @@ def test_unprocessed_messages_are_not_committed(setup):
     setup.until(lambda _: consumer.committed([(topic, 0)])[topic, 0] == Committed(10), consumer)
 
 
+def test_messages_in_hand_at_an_exception_are_not_committed(setup):
+    topic = setup.topic(1)
+    consumer = setup.consumer(max_poll_records=4)
+    with pytest.raises(ValueError, match="not stored"), consumer:
+        consumer.subscribe([topic])
+        setup.until(count(8), consumer)
+        raise ValueError("not stored")
+    assert setup.consumer().committed([(topic, 0)]) == {(topic, 0): Committed(4)}
+
+
 def test_reset_position_is_committed_without_messages(setup):
     topic = setup.topic(1, each=0)
     consumer = setup.consumer(auto_commit_interval_ms=1)

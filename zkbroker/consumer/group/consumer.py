@@ -342,13 +342,16 @@ class GroupConsumer:
 
     # -- ending
 
-    def close(self, timeout_s: float = 30.0) -> None:
-        """Commit if commits are automatic, leave the group, stop fetching; may be called twice."""
+    def close(self, timeout_s: float = 30.0, *, in_hand: bool = True) -> None:
+        """Commit if commits are automatic, leave the group, stop fetching; may be called twice.
+
+        With `in_hand` the messages returned last count as processed.
+        """
         if self._usable.ended:
             return
         deadline = time.monotonic() + timeout_s
         try:
-            self._session.give_up_all()
+            self._session.give_up_all(in_hand=in_hand)
         finally:
             self._usable.end()
             self._news.set()
@@ -361,8 +364,8 @@ class GroupConsumer:
     def __enter__(self) -> "GroupConsumer":
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        self.close(in_hand=kind is None)
 
     # -- waiting for messages
 

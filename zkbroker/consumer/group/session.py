@@ -128,11 +128,15 @@ class GroupSession:
             due = min(due, self._commit_due)
         return max(_SHORTEST_WAIT_S, due - time.monotonic())
 
-    def give_up_all(self) -> None:
-        """Give up all partitions, after a last commit where commits are automatic."""
+    def give_up_all(self, *, in_hand: bool = True) -> None:
+        """Give up all partitions, after a last commit where commits are automatic.
+
+        With `in_hand` the messages returned last count as processed.
+        """
         # A share whose offsets could not be fetched is not taken up again under another membership.
         self._pending = None
-        self._held.mark_processed()
+        if in_hand:
+            self._held.mark_processed()
         if self.share is not None:
             self._release(lost=self.membership is not None and self.membership.lost)
         elif self._commits_automatically:

@@ -20,6 +20,7 @@ T0, T1 = ("t", 0), ("t", 1)
 class Held:
     def __init__(self) -> None:
         self.partitions: dict[Any, Any] = {}
+        self.marked = False
 
     def add(self, keys: Any, committed: Any) -> list[Any]:
         self.partitions = {key: committed.get(key) for key in keys}
@@ -32,7 +33,7 @@ class Held:
         self.partitions = {key: self.partitions[key] for key in self.partitions if key in keys}
 
     def mark_processed(self) -> None:
-        pass
+        self.marked = True
 
     def processed(self) -> dict[Any, int]:
         return dict.fromkeys(self.partitions, 7)
@@ -189,6 +190,17 @@ def test_lost_share_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     setup.session.serve()
     assert setup.offsets.commits == []
     assert setup.listener.calls[-1] == ("lost", [T0])
+
+
+@pytest.mark.parametrize("in_hand", [True, False])
+def test_messages_in_hand_count_as_processed_at_the_end_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, in_hand: bool
+) -> None:
+    setup = SessionSetup(monkeypatch, auto_commit_interval_ms=10**9)
+    share = setup.hold(T0)
+    setup.session.give_up_all(in_hand=in_hand)
+    assert setup.held.marked == in_hand
+    assert setup.offsets.commits == [({T0: Committed(7)}, share)]
 
 
 def test_failed_final_commit_still_releases_partitions(
