@@ -215,7 +215,6 @@ REAL_THING = {
     "zkbroker/admin/described_configs.py": "integration/test_configs_tool.py",
     "zkbroker/cli/configs.py": "integration/test_configs_tool.py",
     "zkbroker/cli/described_configs.py": "integration/test_configs_tool.py",
-    "zkbroker/cli/consume.py": "integration/test_produce_consume.py",
     "zkbroker/cli/doctor.py": "integration/test_mistakes.py",
     "zkbroker/cli/drain.py": "integration/test_reassign_tool.py",
     "zkbroker/cli/elect.py": "integration/test_reassign_tool.py",

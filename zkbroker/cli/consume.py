@@ -220,7 +220,8 @@ def command(
                     shown = b""
                 out.write(shown)
                 printed += 1
-                if unbuffered or out.isatty():
+                # A group commits a message when the next one is asked for: it is written by then.
+                if unbuffered or group is not None or out.isatty():
                     out.flush()
                 if printed == count:
                     break
