@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_or_end
-from zkbroker.consumer import AssignedConsumer
-from zkbroker.errors import ClientError, UnknownTopicOrPartition
+from zkbroker.consumer import AssignedConsumer, ConsumerTimeout
+from zkbroker.errors import ClientError, RequestTimedOut, UnknownTopicOrPartition
 from zkbroker.mirror.state_keys import encode_key, parse_key, parse_offset
 from zkbroker.mirror.tracker import Place
 from zkbroker.producer import KeyedMessage
@@ -71,6 +71,7 @@ def read_syncs(cluster: Cluster, topic: str, source: str) -> dict[PartitionKey, 
 
     Raises:
         ClientError: there is no such topic.
+        RequestTimedOut: no message of it came for some time.
         ZkbrokerError: it cannot be read.
     """
     try:
@@ -83,16 +84,22 @@ def read_syncs(cluster: Cluster, topic: str, source: str) -> dict[PartitionKey, 
     starts = resolve_or_end(cluster, dict.fromkeys(keys, EARLIEST_TIME), timeout_s=_READ_TIMEOUT_S)
     ends = resolve_or_end(cluster, dict.fromkeys(keys, LATEST_TIME), timeout_s=_READ_TIMEOUT_S)
     found: dict[PartitionKey, list[Sync]] = {}
-    with AssignedConsumer(cluster, starts, stop=ends) as consumer:
-        for message in consumer:
-            key = parse_key(message.key, source)
-            if key is None or message.value is None:
-                continue
-            sync = _sync(message.value)
-            if sync is None:
-                logger.warning("not a sync, skipped topic=%s offset=%d", topic, message.offset)
-            else:
-                found.setdefault(key, []).append(sync)
+    timeout_ms = round(_READ_TIMEOUT_S * 1000)
+    with AssignedConsumer(cluster, starts, stop=ends, timeout_ms=timeout_ms) as consumer:
+        try:
+            for message in consumer:
+                key = parse_key(message.key, source)
+                if key is None or message.value is None:
+                    continue
+                sync = _sync(message.value)
+                if sync is None:
+                    logger.warning("not a sync, skipped topic=%s offset=%d", topic, message.offset)
+                else:
+                    found.setdefault(key, []).append(sync)
+        except ConsumerTimeout:
+            raise RequestTimedOut(
+                f"no message of {topic} of the target came for {_READ_TIMEOUT_S:g} s"
+            ) from None
     return found
 
 

@@ -15,7 +15,7 @@ from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.config.fetching import FetchSettings
-from zkbroker.consumer import AssignedConsumer, MessageAndMetadata
+from zkbroker.consumer import AssignedConsumer, ConsumerTimeout, MessageAndMetadata
 from zkbroker.errors import ConfigError, RequestTimedOut
 from zkbroker.mirror.state_keys import encode_key, parse_key, parse_offset
 from zkbroker.producer import KeyedMessage
@@ -24,6 +24,7 @@ from zkbroker.types import PartitionKey
 
 _AGAIN_S = 0.05
 _LEADER_S = 10.0
+_MESSAGE_S = 30.0
 
 
 class Positions:
@@ -64,7 +65,7 @@ class Positions:
                 until another one takes its partitions, or they time out.
 
         Raises:
-            RequestTimedOut: one is still open.
+            RequestTimedOut: one is still open, or no message came for some time.
             ConfigError: the latest message of a partition's key has no position.
             ZkbrokerError: the target does not answer.
         """
@@ -99,10 +100,17 @@ class Positions:
                 {self._log: begin},
                 stop={self._log: end},
                 settings=FetchSettings(read_committed=True),
+                timeout_ms=round(_MESSAGE_S * 1000),
                 runtime=self._runtime,
             ) as consumer:
-                for message in consumer:
-                    self._keep(message)
+                try:
+                    for message in consumer:
+                        self._keep(message)
+                except ConsumerTimeout:
+                    raise RequestTimedOut(
+                        f"no message of {self._log[0]} of the target came for {_MESSAGE_S:g} s: "
+                        "the mirrored position of the source is not known yet"
+                    ) from None
         self._next = end
 
     def _keep(self, message: MessageAndMetadata) -> None:

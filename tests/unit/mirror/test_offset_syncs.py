@@ -4,6 +4,10 @@ import json
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import pytest
+
+from zkbroker.consumer import ConsumerTimeout
+from zkbroker.errors import RequestTimedOut
 from zkbroker.mirror import offset_syncs
 from zkbroker.mirror.offset_syncs import Sync, read_syncs, sync_message, translate
 from zkbroker.mirror.tracker import Place
@@ -58,3 +62,19 @@ def test_invalid_sync_is_skipped(monkeypatch, caplog):
     cluster = SimpleNamespace(partitions=lambda topic: [SimpleNamespace(partition=0)])
     assert read_syncs(cluster, "syncs", "east") == {KEY: [Sync(7, 70, "t", 3)]}
     assert caplog.text.count("not a sync, skipped") == 4
+
+
+def test_wait_for_syncs_is_bounded(monkeypatch):
+    def silent(cluster, starts, *, stop, timeout_ms=-1):
+        assert timeout_ms >= 0, "it waits for ever"
+        return nullcontext(messages())
+
+    def messages():
+        raise ConsumerTimeout("no message")
+        yield
+
+    monkeypatch.setattr(offset_syncs, "resolve_or_end", lambda *_, **__: {})
+    monkeypatch.setattr(offset_syncs, "AssignedConsumer", silent)
+    cluster = SimpleNamespace(partitions=lambda topic: [SimpleNamespace(partition=0)])
+    with pytest.raises(RequestTimedOut, match="no message of syncs of the target came for 30 s"):
+        read_syncs(cluster, "syncs", "east")

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from zkbroker.consumer import ConsumerTimeout
 from zkbroker.errors import ConfigError, RequestTimedOut
 from zkbroker.mirror import positions
 from zkbroker.mirror.positions import Positions
@@ -17,6 +18,7 @@ class Log:
     def __init__(self, monkeypatch):
         self.messages = []
         self.stable = 0
+        self.readable = 1000
         self.started = []
         self.stable_reads = 0
         monkeypatch.setattr(positions, "resolve_or_end", self.resolve)
@@ -31,15 +33,19 @@ class Log:
             self.stable = len(self.messages)
         return {key: self.stable if read_committed else len(self.messages)}
 
-    def consumer(self, cluster, starts, *, stop, settings, runtime):
+    def consumer(self, cluster, starts, *, stop, settings, runtime, timeout_ms=-1):
         assert settings.read_committed
+        assert timeout_ms >= 0, "it waits for ever"
         ((_, start),) = starts.items()
         ((_, end),) = stop.items()
         self.started.append(start)
-        messages = enumerate(self.messages[start:end], start)
-        return nullcontext(
-            [SimpleNamespace(key=m.key, value=m.message, offset=at) for at, m in messages]
-        )
+        return nullcontext(self.read(start, end))
+
+    def read(self, start, end):
+        for at, m in enumerate(self.messages[start:end], start):
+            if at >= self.readable:
+                raise ConsumerTimeout("no message")
+            yield SimpleNamespace(key=m.key, value=m.message, offset=at)
 
 
 @pytest.fixture
@@ -80,6 +86,17 @@ def test_wait_for_open_transactions_is_bounded(log):
     log.stable_reads = -(10**9)
     with pytest.raises(RequestTimedOut, match=r"has been open for 0\.1 s"):
         mine.read(0.1)
+
+
+def test_wait_for_messages_is_bounded_and_the_next_read_begins_again(log):
+    mine = make()
+    log.messages = [mine.message(("t", 0), 3), mine.message(("t", 0), 4)]
+    log.stable, log.readable = 2, 1
+    with pytest.raises(RequestTimedOut, match=r"no message of mirror-positions .* for 30 s"):
+        mine.read(5)
+    log.readable = 2
+    assert mine.read(5) == {("t", 0): 4}
+    assert log.started == [0, 0]
 
 
 def test_tombstone_removes_position(log):
