@@ -273,4 +273,5 @@ class GroupSession:
                 if any(counts[topic] != shared_out.get(topic) for topic in counts):
                     membership.request_rejoin()
         except ZkbrokerError as error:
+            self.topics.check_again()
             logger.info("metadata not read group=%s error=%s", self._config.group_id, error)

@@ -1,7 +1,7 @@
 """The topics of a group's member, named or matched by a pattern, and their partitions.
 
 Invariant: nothing here is kept longer than `metadata.max.age.ms`, or after the cluster reports a
-change.
+change; what could not be read is read again after a pause.
 """
 
 import re
@@ -16,6 +16,7 @@ from zkbroker.errors import UnknownTopicOrPartition
 from zkbroker.types import PartitionKey
 
 _INTERNAL_PREFIX = "__"
+_CHECK_AGAIN_S = 5.0
 
 
 class GroupTopics:
@@ -78,6 +79,10 @@ class GroupTopics:
             return False
         before, self.names = self.names, self._matching(self._pattern)
         return self.names != before
+
+    def check_again(self) -> None:
+        """Have a check come soon, after one whose reading failed: no other change may follow."""
+        self.due_at = min(self.due_at, time.monotonic() + _CHECK_AGAIN_S)
 
     def partitions_of(self, topics: Iterable[str]) -> ClusterPartitions:
         """Return the partitions to assign; topics that do not exist are left out.

@@ -80,6 +80,9 @@ class Member:
     def take(self) -> Share | None:
         return self.shares.pop() if self.shares else None
 
+    def request_rejoin(self) -> None:
+        self.calls.append("rejoin")
+
     def released(self) -> None:
         self.ending = False
         self.calls.append("released")
@@ -120,15 +123,16 @@ class SessionSetup:
             **{"group_id": "g", "auto_commit_interval_ms": 1, **settings},
         )
         parts: Any = {"held": self.held, "fetchers": Fetchers()}
-        cluster: Any = PlayedCluster()
+        self.cluster = PlayedCluster()
+        cluster: Any = self.cluster
         self.session = GroupSession(
             config, cluster, [], runtime=get_runtime("threads"), notify=lambda: None, **parts
         )
         self.session.listener = self.listener
         self.session.membership = self.member  # type: ignore[assignment]
 
-    def hold(self, *keys: Any) -> Share:
-        share = Share(3, "me", keys)
+    def hold(self, *keys: Any, shared_out: Any = None) -> Share:
+        share = Share(3, "me", keys, shared_out)
         self.member.shares.append(share)
         self.session.serve()
         return share
@@ -152,6 +156,27 @@ def test_invalid_offset_is_not_committed(monkeypatch: pytest.MonkeyPatch, offset
     with pytest.raises(ClientError, match="no offset"):
         setup.session.commit_async({T0: offset}, None)
     assert setup.offsets.commits == []
+
+
+def test_changed_partitions_that_could_not_be_read_are_read_again_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup = SessionSetup(monkeypatch, enable_auto_commit=False)
+    setup.cluster.leaders["t"] = (0,)
+    setup.hold(T0, shared_out={"t": 1})
+    setup.cluster.leaders["t"] = (0, 1)
+    setup.cluster.watchers[0]()
+
+    def refuse(topic: str) -> Any:
+        raise ProtocolError("no broker answers")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(setup.cluster, "partitions", refuse)
+        setup.session.serve()
+    assert setup.session.seconds_to_next_task() < 60
+    monkeypatch.setattr(setup.session.topics, "due_at", 0.0)
+    setup.session.serve()
+    assert setup.member.calls.count("rejoin") == 1
 
 
 def test_poll_within_a_listener_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
