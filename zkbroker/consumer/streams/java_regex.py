@@ -72,17 +72,25 @@ _REPETITION = re.compile(r"\{\d+(,\d*)?\}")
 _FLAGS = re.compile(r"\?([idmsuxU]*)(-[idmsuxU]+)?([:)])")
 _GROUP_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
 _UNSUPPORTED_GROUP = ("?P", "?#", "?(")
+_SHOWN = 100
 
 
 def compile_java_regex(expression: str) -> re.Pattern[str]:
     """Compile a Java regular expression; use `fullmatch` for Java's `matches`.
 
     Raises:
-        ConfigError: Java would not take it, or (a look-behind of variable length) Python cannot.
+        ConfigError: Java would not take it, or Python cannot (a look-behind of variable length,
+            hundreds of groups or classes inside each other).
     """
-    translated = _Translator(expression).translate()
     try:
-        return re.compile(translated, re.ASCII)
+        return re.compile(_Translator(expression).translate(), re.ASCII)
+    except RecursionError:
+        # Shown in part: it is as long as it is deep.
+        shown = f"{expression[:_SHOWN]!r}{'…' if len(expression) > _SHOWN else ''}"
+        raise ConfigError(
+            f"topic filter {shown}: groups, flags or character classes are nested too deep; nest "
+            "fewer of them, or name the topics one by one: a|b|c"
+        ) from None
     except (re.error, OverflowError) as error:
         raise ConfigError(f"topic filter {expression!r} cannot be used: {error}") from error
 

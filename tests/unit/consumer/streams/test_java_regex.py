@@ -85,3 +85,13 @@ def test_expression_refused_by_java_is_refused_with_reason(expression: str, reas
     with pytest.raises(ConfigError, match=reason) as refused:
         compile_java_regex(expression)
     assert repr(expression) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["(" * 20_000 + "a" + ")" * 20_000, "[a" * 20_000 + "]" * 20_000, "(?i)" * 20_000 + "a"],
+)
+def test_expression_that_is_nested_too_deep_is_refused_with_advice(expression: str) -> None:
+    with pytest.raises(ConfigError, match=r"nested too deep.*nest fewer") as refused:
+        compile_java_regex(expression)
+    assert len(str(refused.value)) < 300
