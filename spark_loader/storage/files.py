@@ -111,6 +111,16 @@ class LocalFileSystem:
         if self.sync:
             sync_path(path)
 
+    def make_directory(self, path: Path) -> None:
+        """Make a directory and those above it, with durable names."""
+        missing = []
+        while not path.exists():
+            missing.append(path)
+            path = path.parent
+        for each in reversed(missing):
+            each.mkdir(exist_ok=True)
+            self.sync_directory(each.parent)
+
     def publish(self, path: str, data: bytes) -> bool:
         target = Path(path)
         temporary = self._write_beside(target, data)
@@ -118,11 +128,14 @@ class LocalFileSystem:
             # A link fails when the name exists, a rename would replace it.
             os.link(temporary, target)
         except FileExistsError:
-            return False
+            published = False
+        else:
+            published = True
         finally:
             temporary.unlink()
+        # Also an older name: the process that gave it may have been killed just then.
         self.sync_directory(target.parent)
-        return True
+        return published
 
     def replace(self, path: str, data: bytes) -> None:
         target = Path(path)
@@ -130,7 +143,7 @@ class LocalFileSystem:
         self.sync_directory(target.parent)
 
     def _write_beside(self, target: Path, data: bytes) -> Path:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self.make_directory(target.parent)
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
         with temporary.open("wb") as file:
             file.write(data)
@@ -152,12 +165,11 @@ class LocalFileSystem:
 
     def rename(self, source: str, target: str) -> None:
         try:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            self.make_directory(Path(target).parent)
             Path(source).rename(target)
         except FileNotFoundError:
             if not Path(target).exists():
                 raise
-            return
         self.sync_directory(Path(target).parent)
 
     def delete(self, path: str) -> None:
@@ -184,7 +196,7 @@ class LocalFileSystem:
         import fcntl
 
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self.make_directory(target.parent)
         # The kernel frees the lock however the process ends; the file stays.
         with target.open("a+") as file:
             try:
@@ -205,7 +217,7 @@ class LocalOutput:
     """A local file that is durable from `commit` on; see `OutputFile`."""
 
     def __init__(self, target: Path, filesystem: LocalFileSystem) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        filesystem.make_directory(target.parent)
         self._target = target
         self._fs = filesystem
         self._file: BinaryIO | None = target.open("wb")

@@ -11,13 +11,18 @@ Invariant: a commit counts once its file has its name, which is given only once:
 """
 
 import contextlib
+import json
 import os
+import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 LOG = "_delta_log"
+_OF_VERSION = re.compile(r"(\d{20})\.(?:json|checkpoint\b.*)")
+_LAST_CHECKPOINT = "_last_checkpoint"
 
 
 def sync_path(path: Path) -> None:
@@ -56,20 +61,79 @@ class TableLog:
 
 
 class LocalTableLog(TableLog):
-    """The log in a directory of this machine; the library makes names exclusive by itself."""
+    """The log in a directory of this machine; the library makes names exclusive by itself.
+
+    The library syncs nothing. Here a commit's earlier ones are durable before it is written, then
+    the files that the library wrote for it, then the commit itself, then its name.
+    """
+
+    # A process may be killed between a commit and its sync; this many later ones make up for it.
+    _LOOK_BACK = 20
 
     def __init__(self, output: str, *, sync: bool = True) -> None:
         super().__init__(output)
         self._sync = sync
+        # The last version that is known to be durable, with all before it.
+        self._durable: int | None = None
 
     def commit(self, write: Callable[[], int]) -> int:
+        if self._sync:
+            self._make_durable()
         version = super().commit(write)
         if self._sync:
-            # The library does not sync the directory, so a power cut could lose the name.
-            log = Path(self.uri) / LOG
-            sync_path(log / f"{version:020d}.json")
-            sync_path(log)
+            self._make_durable()
         return version
+
+    def _make_durable(self) -> None:
+        """Make the versions durable that are not known to be: one write may make several."""
+        log = Path(self.uri) / LOG
+        found = sorted(
+            (int(of_version[1]), each.name)
+            for each in (log.iterdir() if log.is_dir() else ())
+            if (of_version := _OF_VERSION.fullmatch(each.name))
+        )
+        newest = max((version for version, _ in found), default=-1)
+        # Lower than what was durable where the log was moved away.
+        durable = newest - self._LOOK_BACK if self._durable is None else min(self._durable, newest)
+        left = [name for version, name in found if version > durable]
+        for name in left:
+            if name.endswith(".json"):
+                self._sync_files(log / name)
+            sync_path(log / name)
+        if any("checkpoint" in name for name in left):
+            with contextlib.suppress(FileNotFoundError):
+                sync_path(log / _LAST_CHECKPOINT)
+        if left:
+            sync_path(log)
+            if durable < 0:
+                sync_path(log.parent)
+        self._durable = newest
+
+    def _sync_files(self, commit: Path) -> None:
+        directories = set()
+        for each in _written_by_library(commit):
+            path = Path(self.uri) / each
+            # A later version may have no need of it.
+            with contextlib.suppress(FileNotFoundError):
+                sync_path(path)
+                directories.add(path.parent)
+        for directory in sorted(directories):
+            sync_path(directory)
+
+
+def _written_by_library(commit: Path) -> Iterator[str]:
+    """Yield the data files that the library wrote for a commit; mappers make theirs durable."""
+    with commit.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                action = json.loads(line)
+            except ValueError:
+                # The library says what is wrong with it.
+                return
+            if action.get("commitInfo", {}).get("operation") == "WRITE":
+                return
+            if "add" in action:
+                yield unquote(action["add"]["path"])
 
 
 class BucketTableLog(TableLog):

@@ -1,5 +1,7 @@
 """A cluster in a directory, loads of it without Spark, and the command line."""
 
+import os
+
 import pytest
 
 from spark_loader import Loader
@@ -50,3 +52,11 @@ def command(monkeypatch, cluster, capsys):
         return capsys.readouterr().out
 
     return invoke
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The paths that were synced so far, in order."""
+    found = []
+    monkeypatch.setattr(os, "fsync", lambda fd: found.append(os.readlink(f"/proc/self/fd/{fd}")))
+    return found

@@ -53,3 +53,29 @@ def test_data_file_names_sort_by_offset():
     assert names == sorted(names)
     assert names[0] == "t+00003+00000000000000000009+00000000000000000010+x.txt"
     assert join("hdfs://n/lake/", "a", "b") == "hdfs://n/lake/a/b"
+
+
+def test_names_of_new_directories_are_durable_before_the_file(tmp_path, synced):
+    makers = {
+        "create": lambda path: FS.create(path).commit(),
+        "publish": lambda path: FS.publish(path, b"1"),
+        "rename": lambda path: FS.rename(str(tmp_path / "old"), path),
+        "lock": lambda path: FS.lock(path, "me").__enter__(),
+    }
+    FS.publish(str(tmp_path / "old"), b"1")
+    for name, make in makers.items():
+        synced.clear()
+        make(str(tmp_path / name / "deep" / "file"))
+        assert synced[:2] == [str(tmp_path), str(tmp_path / name)]
+
+
+def test_name_that_is_there_already_is_durable_too(tmp_path, synced):
+    """Who gave it may have been killed before it was."""
+    FS.publish(str(tmp_path / "a" / "old"), b"1")
+    FS.rename(str(tmp_path / "a" / "old"), str(tmp_path / "b" / "new"))
+    synced.clear()
+    FS.rename(str(tmp_path / "a" / "old"), str(tmp_path / "b" / "new"))
+    assert synced == [str(tmp_path / "b")]
+    synced.clear()
+    assert not FS.publish(str(tmp_path / "b" / "new"), b"2")
+    assert synced[-1] == str(tmp_path / "b")

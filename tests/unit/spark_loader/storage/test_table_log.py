@@ -1,4 +1,4 @@
-"""The log of a table on a file system that the library does not support."""
+"""Logs of tables: durable in a directory, mirrored where the library does not support it."""
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -12,7 +12,7 @@ from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LocalFileSystem
 from spark_loader.storage.table_log import MirroredTableLog
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import entry, table_file, verified
+from tests.support.loading import LOCAL, entry, table_file, verified
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
@@ -94,3 +94,79 @@ def test_lake_commands_work_through_mirrored_log(run, cluster, output, tmp_path)
     assert loaded_offsets(output) == {("t", 0): [*range(130)], ("t", 1): [*range(40)]}
     with pytest.raises(LoadError, match="works on local directories and buckets"):
         vacuum(Checkpoints(far, str(output)))
+
+
+def commit_file(output, version):
+    return f"{output}/_delta_log/{version:020d}.json"
+
+
+def test_local_commit_is_durable_after_every_earlier_one(tmp_path, synced):
+    output = str(tmp_path / "lake")
+    other = LakeTable(LocalFileSystem(sync=False), output)
+    other.commit(entry(1, positions={T0: 5}), [table_file(1)])
+    other.commit(entry(2, positions={T0: 7}), [table_file(2)])
+    table = LakeTable(LocalFileSystem(), output)
+    assert synced == []
+    table.commit(entry(3, positions={T0: 9}), [table_file(3)])
+    log = f"{output}/_delta_log"
+    commits = [commit_file(output, version) for version in range(4)]
+    assert [path for path in synced if path in commits] == commits
+    assert synced.index(commits[2]) < synced.index(log) < synced.index(commits[3])
+    assert synced[-1] == log
+    assert output in synced
+    synced.clear()
+    table.commit(entry(4, positions={T0: 11}), [table_file(4)])
+    assert synced == [commit_file(output, 4), log]
+
+
+def test_every_local_commit_of_one_write_is_durable(tmp_path, synced):
+    table = LakeTable(LocalFileSystem(), str(tmp_path / "lake"))
+    table.commit(entry(1, positions={T0: 5}), [table_file(1)])
+    other = LakeTable(LocalFileSystem(sync=False), table.output)
+
+    def write():
+        for run in (2, 3):
+            other.commit(entry(run, positions={T0: 5 + run}), [table_file(run)])
+        return 3
+
+    synced.clear()
+    table.format._log.commit(write)
+    assert synced == [
+        commit_file(table.output, 2),
+        commit_file(table.output, 3),
+        f"{table.output}/_delta_log",
+    ]
+
+
+def test_files_written_by_the_library_are_durable_before_their_commit(
+    run, cluster, output, lake, synced
+):
+    run()
+    cluster.append("t", 0, [b"x"] * 10)
+    run()
+    before = {each.path for each in lake.table.files()}
+    durable = Checkpoints(LocalFileSystem(), str(output))
+    optimize(durable)
+    [merged] = [each.path for each in lake.table.files() if each.path not in before]
+    file = f"{output}/{merged}"
+    [commit] = [
+        each
+        for each in synced
+        if each.endswith(".json") and '"OPTIMIZE"' in LOCAL.read(each).decode()
+    ]
+    assert synced.index(file) < synced.index(file.rpartition("/")[0]) < synced.index(commit)
+    synced.clear()
+    rewind(durable, [T0], 50)
+    assert [each for each in synced if each.endswith(".parquet")] == [
+        f"{output}/{each.path}" for each in lake.table.files()
+    ]
+
+
+def test_local_checkpoints_of_the_log_are_durable(tmp_path, synced):
+    table = LakeTable(LocalFileSystem(), str(tmp_path / "lake"))
+    for run in range(1, 22):
+        table.commit(entry(run, positions={T0: run}))
+    log = f"{table.output}/_delta_log"
+    made = {f"{log}/{name}" for name in LOCAL.names(log)}
+    assert f"{log}/_last_checkpoint" in made
+    assert made <= set(synced)
