@@ -96,6 +96,7 @@ def _put_log_aside(checkpoints: Checkpoints) -> None:
     log = join(checkpoints.output, checkpoints.table.format.directory)
     for each in list(checkpoints.filesystem.walk(log)):
         checkpoints.filesystem.rename(join(log, each.path), join(aside, each.path))
+    checkpoints.table.forget()
 
 
 def survey(checkpoints: Checkpoints) -> Survey:

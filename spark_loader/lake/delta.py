@@ -98,6 +98,10 @@ class DeltaTable:
     def check(self, schema: pa.Schema) -> None:
         """Nothing to do: Delta holds every type that a column of a load may have."""
 
+    def forget(self) -> None:
+        self._opened = None
+        self._log.forget()
+
     def begin(self, schema: pa.Schema) -> None:
         fields = [*schema, *(pa.field(name, kind) for name, kind in PARTITIONED.items())]
 

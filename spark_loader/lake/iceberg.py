@@ -165,6 +165,9 @@ class IcebergTable:
             if each.type in _UNKNOWN_TYPES:
                 raise LoadError(f"column {each.name}: Iceberg has no {each.type}, give it as int")
 
+    def forget(self) -> None:
+        """Nothing to do: each look reads the newest metadata."""
+
     def begin(self, schema: pa.Schema) -> None:
         kinds = {"topic": StringType(), "date": DateType(), "hour": IntegerType()}
         fields = [

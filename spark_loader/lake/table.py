@@ -183,6 +183,11 @@ class LakeTable:
 
     # Writing
 
+    def forget(self) -> None:
+        """Forget what was read: the table's log was moved away, and versions begin again."""
+        self.format.forget()
+        self._latest = None
+
     def commit(
         self,
         entry: Entry,

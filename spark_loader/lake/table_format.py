@@ -107,6 +107,9 @@ class TableFormat(Protocol):
     def check(self, schema: pa.Schema) -> None:
         """Raise LoadError when the format cannot hold columns of such types."""
 
+    def forget(self) -> None:
+        """Forget what was read: its metadata were moved away."""
+
     def begin(self, schema: pa.Schema) -> None:
         """Make an empty table unless there is one."""
 

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -58,6 +59,9 @@ class TableLog:
 
     def fetch(self, paths: list[str]) -> None:
         """Let the library read data files, given relative to the table."""
+
+    def forget(self) -> None:
+        """Forget the log, which was moved away."""
 
 
 class LocalTableLog(TableLog):
@@ -201,6 +205,9 @@ class MirroredTableLog(TableLog):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with self._fs.opened(f"{self._output}/{path}") as found:
                     target.write_bytes(found.read_bytes())
+
+    def forget(self) -> None:
+        shutil.rmtree(self._local / LOG, ignore_errors=True)
 
     def _publish(self, made: set[str]) -> bool:
         commits = sorted(each for each in made if each.startswith(LOG) and each.endswith(".json"))

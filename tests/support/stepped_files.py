@@ -58,6 +58,7 @@ class SteppedLog(TableLog):
         self._fs = filesystem
         self.pull = inner.pull  # type: ignore[method-assign]
         self.fetch = inner.fetch  # type: ignore[method-assign]
+        self.forget = inner.forget  # type: ignore[method-assign]
         self._commit = inner.commit
 
     def commit(self, write: Callable[[], int]) -> int:

@@ -5,7 +5,10 @@ import shutil
 
 import pytest
 
-from spark_loader.errors import LoadError
+from spark_loader.errors import DamagedLake, LoadError
+from spark_loader.lake import table as tables
+from spark_loader.lake.formats import ICEBERG, TABLE_FORMATS
+from spark_loader.lake.table import LakeTable
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.event_time import EventTime
 from tests.support.inline_spark import Crash, CrashingFileSystem
@@ -94,6 +97,28 @@ def test_unreadable_table_log_is_moved_aside(run, cluster, output):
     assert run(adopt=True).rows == 3
     assert len(list(output.glob("_zkbroker/replaced/*/*.json"))) == 3
     verified(output)
+
+
+@pytest.mark.parametrize("kind", TABLE_FORMATS)
+@pytest.mark.parametrize("lost", [0, -1])
+def test_one_adopt_is_enough_after_loss_of_a_ledger_file(
+    run, cluster, output, command, monkeypatch, kind, lost
+):
+    if kind == ICEBERG:
+        pytest.importorskip("pyiceberg")
+    monkeypatch.setattr(tables, "_INLINE_BYTES", 0)
+    # Records in quarantine, so that a load reads the whole ledger.
+    for _ in range(2):
+        run(table=kind, event_time=EventTime.regex(r"^[5-9]$", "s"))
+        cluster.append("t", 0, [b"x"] * 10)
+    sorted(output.glob("_zkbroker/ledger/*.json"))[lost].unlink()
+    with pytest.raises(DamagedLake, match="does not exist"):
+        run()
+    result = run(adopt=True)
+    assert (result.run, result.rows) == (4, 10)
+    assert LakeTable(LOCAL, str(output)).latest().beginning == 3
+    assert verified(output).rows == 20
+    assert run().run == 0
 
 
 def test_adopt_keeps_plan_of_unknown_version(run, output):

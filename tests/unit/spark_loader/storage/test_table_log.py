@@ -4,6 +4,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from spark_loader.errors import CheckpointError, LoadError
+from spark_loader.lake import table
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.operate import rewind
 from spark_loader.lake.optimize import optimize, vacuum
@@ -96,6 +97,22 @@ def test_lake_commands_work_through_mirrored_log(run, cluster, output, tmp_path)
         vacuum(Checkpoints(far, str(output)))
 
 
+@pytest.mark.parametrize("lost", ["a commit", "the ledger"])
+def test_adopt_begins_anew_through_mirrored_log(run, cluster, output, monkeypatch, lost):
+    monkeypatch.setattr(table, "_INLINE_BYTES", 0)
+    far = Remote(sync=False)
+    for _ in range(2):
+        run(far)
+        cluster.append("t", 0, [b"x"] * 10)
+    if lost == "a commit":
+        (output / f"_delta_log/{1:020d}.json").write_text("{")
+    else:
+        max(output.glob("_zkbroker/ledger/*.json")).unlink()
+    result = run(far, adopt=True)
+    assert (result.run, result.rows) == (4, 10)
+    assert verified(output, far).rows == 160
+
+
 def commit_file(output, version):
     return f"{output}/_delta_log/{version:020d}.json"
 
@@ -105,9 +122,9 @@ def test_local_commit_is_durable_after_every_earlier_one(tmp_path, synced):
     other = LakeTable(LocalFileSystem(sync=False), output)
     other.commit(entry(1, positions={T0: 5}), [table_file(1)])
     other.commit(entry(2, positions={T0: 7}), [table_file(2)])
-    table = LakeTable(LocalFileSystem(), output)
+    durable = LakeTable(LocalFileSystem(), output)
     assert synced == []
-    table.commit(entry(3, positions={T0: 9}), [table_file(3)])
+    durable.commit(entry(3, positions={T0: 9}), [table_file(3)])
     log = f"{output}/_delta_log"
     commits = [commit_file(output, version) for version in range(4)]
     assert [path for path in synced if path in commits] == commits
@@ -115,14 +132,14 @@ def test_local_commit_is_durable_after_every_earlier_one(tmp_path, synced):
     assert synced[-1] == log
     assert output in synced
     synced.clear()
-    table.commit(entry(4, positions={T0: 11}), [table_file(4)])
+    durable.commit(entry(4, positions={T0: 11}), [table_file(4)])
     assert synced == [commit_file(output, 4), log]
 
 
 def test_every_local_commit_of_one_write_is_durable(tmp_path, synced):
-    table = LakeTable(LocalFileSystem(), str(tmp_path / "lake"))
-    table.commit(entry(1, positions={T0: 5}), [table_file(1)])
-    other = LakeTable(LocalFileSystem(sync=False), table.output)
+    durable = LakeTable(LocalFileSystem(), str(tmp_path / "lake"))
+    durable.commit(entry(1, positions={T0: 5}), [table_file(1)])
+    other = LakeTable(LocalFileSystem(sync=False), durable.output)
 
     def write():
         for run in (2, 3):
@@ -130,11 +147,11 @@ def test_every_local_commit_of_one_write_is_durable(tmp_path, synced):
         return 3
 
     synced.clear()
-    table.format._log.commit(write)
+    durable.format._log.commit(write)
     assert synced == [
-        commit_file(table.output, 2),
-        commit_file(table.output, 3),
-        f"{table.output}/_delta_log",
+        commit_file(durable.output, 2),
+        commit_file(durable.output, 3),
+        f"{durable.output}/_delta_log",
     ]
 
 
@@ -163,10 +180,10 @@ def test_files_written_by_the_library_are_durable_before_their_commit(
 
 
 def test_local_checkpoints_of_the_log_are_durable(tmp_path, synced):
-    table = LakeTable(LocalFileSystem(), str(tmp_path / "lake"))
+    durable = LakeTable(LocalFileSystem(), str(tmp_path / "lake"))
     for run in range(1, 22):
-        table.commit(entry(run, positions={T0: run}))
-    log = f"{table.output}/_delta_log"
+        durable.commit(entry(run, positions={T0: run}))
+    log = f"{durable.output}/_delta_log"
     made = {f"{log}/{name}" for name in LOCAL.names(log)}
     assert f"{log}/_last_checkpoint" in made
     assert made <= set(synced)
