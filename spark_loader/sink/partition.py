@@ -144,6 +144,7 @@ class MapperSink:
         self._end_partition()
         self._source = source
         number = len(self._quarantines)
+        last = self._quarantines[-1] if self._quarantines else None
         self._quarantines.append(
             Quarantine(
                 self._fs,
@@ -152,6 +153,7 @@ class MapperSink:
                 self._staging,
                 f"{self._token}-{number}",
                 self._options.max_quarantined,
+                last.before + last.count if last is not None else 0,
             )
         )
 

@@ -26,7 +26,12 @@ from spark_loader.storage.files import HashingFile, LakeFileSystem, file_name, j
 
 @dataclass(eq=False)
 class Quarantine:
-    """Sets records aside verbatim, one JSON object per line, with offset and reason."""
+    """Sets records of a partition aside verbatim, one JSON object per line.
+
+    Attributes:
+        limit: records that its mapper may set aside; None for any number.
+        before: records that the mapper has set aside of other partitions.
+    """
 
     filesystem: LakeFileSystem
     output: str
@@ -34,6 +39,7 @@ class Quarantine:
     staging: str
     token: str
     limit: int | None
+    before: int = 0
     count: int = field(default=0, init=False)
     files: list[DataFile] = field(default_factory=list, init=False)
     _lines: list[tuple[int, int, bytes]] = field(default_factory=list, init=False)
@@ -84,11 +90,11 @@ class Quarantine:
         if until > start:
             self._offsets.append((start, until))
         self.count += 1
-        if self.limit is not None and self.count > self.limit:
+        if self.limit is not None and self.before + self.count > self.limit:
             raise QuarantineLimit(
-                f"more than {self.limit} records of {self.source} could not be parsed; the last "
-                f"one, at offset {start}: {content['reason']}. Correct the options of event time "
-                "or columns, or allow more with --max-quarantined"
+                f"more than {self.limit} records of one mapper could not be parsed; the last one, "
+                f"{self.source} at offset {start}: {content['reason']}. Correct the options of "
+                "event time or columns, or allow more with --max-quarantined"
             )
 
     def finish(self) -> None:

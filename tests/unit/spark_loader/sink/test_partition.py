@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from spark_loader import EventTime
+from spark_loader import EventTime, QuarantineLimit
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.reader import RangeReader
 from spark_loader.reading.splits import OffsetRange
@@ -103,3 +103,24 @@ def test_spooled_rows_stay_in_order(tmp_path, cluster):
     of_hour_1 = [each for each in sink.files if "hour=1" in each.path]
     assert [(each.start, each.until, each.rows) for each in of_hour_1] == [(10, 50, 20)]
     assert sum(each.rows for each in sink.files) == 50
+
+
+@pytest.mark.parametrize("most", [5, 6, None])
+def test_quarantine_limit_counts_all_partitions_of_the_mapper(tmp_path, cluster, most):
+    options = SinkOptions(event_time=EventTime.json("at"), max_quarantined=most)
+    sink = MapperSink(LOCAL, str(tmp_path), "staging", "token", options)
+    reader = RangeReader(cluster.fetcher(None), fetch_bytes=1 << 20)
+
+    def write_all():
+        for partition in range(3):
+            cluster.append("few", partition, [b"poison", b'{"at": 1}', b"poison"])
+            sink.begin(TopicPartition("few", partition))
+            for piece in reader.read(OffsetRange("few", partition, 0, 3)):
+                sink.write(piece)
+
+    if most == 5:
+        with pytest.raises(QuarantineLimit, match=r"more than 5 records.*few-2 at offset 2"):
+            write_all()
+    else:
+        write_all()
+    sink.discard()

@@ -59,7 +59,7 @@ def test_quarantine_file_is_in_order_of_offsets_whatever_comes_first(tmp_path):
 
 
 def test_quarantine_limit_names_last_reason(tmp_path):
-    with pytest.raises(QuarantineLimit, match=r"more than 1 records of t-3.*offset 8: no JSON"):
+    with pytest.raises(QuarantineLimit, match=r"more than 1 records.*t-3 at offset 8: no JSON"):
         quarantine(tmp_path, 1).add(BATCH, {0: "no time", 1: "no JSON"})
 
 
