@@ -26,6 +26,7 @@ from spark_loader.lake.contents import (
     held_in_quarantine,
     is_quarantine,
     named_by_loader,
+    quarantine_extent,
     quarantine_files,
     quarantined_partitions,
 )
@@ -219,7 +220,7 @@ class _Inspection:
             rows=rows,
             size_bytes=status.size_bytes,
             sha256=sha256_of(local),
-            offsets=tuple(held) if _lists_offsets(path, partition) else (),
+            offsets=tuple(joined(held)) if _lists_offsets(path, partition) else (),
         )
         if is_quarantine(path):
             self.quarantined.append(file)
@@ -270,8 +271,8 @@ def _contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
     """
     if is_quarantine(path):
         [partition] = quarantined_partitions(local)
-        runs = sorted(held_in_quarantine(local))
-        return partition, runs, len(runs), (runs[0][0], runs[-1][1])
+        rows, start, until = quarantine_extent(local)
+        return partition, sorted(held_in_quarantine(local)), rows, (start, until)
     held = held_in_file(local, path)
     if held is None:
         return _named_contents(local, path)

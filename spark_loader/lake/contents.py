@@ -120,6 +120,20 @@ def held_in_quarantine(local: Path) -> Runs:
     ]
 
 
+def quarantine_extent(local: Path) -> tuple[int, int, int]:
+    """Return how many records a quarantine file holds, their first offset and the one after.
+
+    Messages inside an entry of Kafka 0.7 are among them, though they account for no bytes.
+    """
+    starts, untils = [], []
+    for row in json_lines(local):
+        start = row.get("position", row["offset"])
+        until = row["offset"] if "position" in row else row.get("until", row["offset"] + 1)
+        starts.append(start)
+        untils.append(max(until, start + 1))
+    return len(starts), min(starts), max(untils)
+
+
 def quarantined_partitions(local: Path) -> set[int]:
     """Return the partitions whose records are in a quarantine file."""
     return {partition_from_json(row["partition"]) for row in json_lines(local)}

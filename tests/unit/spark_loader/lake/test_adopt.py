@@ -2,18 +2,29 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from spark_loader.errors import DamagedLake, LoadError
 from spark_loader.lake import table as tables
+from spark_loader.lake.adopt import adopt
 from spark_loader.lake.formats import ICEBERG, TABLE_FORMATS
 from spark_loader.lake.table import LakeTable
+from spark_loader.legacy07.generation import GENERATION
 from spark_loader.reading.positions import TopicPartition
+from spark_loader.reading.splits import OffsetRange
 from spark_loader.sink.event_time import EventTime
+from spark_loader.sink.partition import MapperSink, SinkOptions
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import file_with, loaded_offsets
 from tests.support.loading import LOCAL, verified
+from tests.unit.spark_loader.legacy07.test_reader import FakeFetcher07
+from zkbroker.records.codec import Codec
+from zkbroker.records.legacy07 import build_message, build_wrapper
+from zkbroker.types import Partition07
+
+OLD = TopicPartition("t", Partition07(3, 1))
 
 
 def delete_state(output):
@@ -207,3 +218,31 @@ def test_adopt_keeps_quarantine(run, output, command):
     shutil.rmtree(output / "_zkbroker/runs")
     command("adopt", output)
     assert (verified(output).rows, verified(output).quarantined) == (10, 130)
+
+
+@pytest.mark.parametrize(
+    ("entries", "quarantined"),
+    [
+        ([[b"bad"], [b"bad"], [b"1"]], 2),
+        ([[b"bad", b"1"], [b"2", b"bad"], [b"bad"]], 3),
+        ([[b"bad", b"1"]], 1),
+    ],
+)
+def test_adopt_keeps_quarantine_of_0_7(output, lake, entries, quarantined):
+    log = b"".join(
+        build_wrapper(Codec.GZIP, b"".join(map(build_message, each))) for each in entries
+    )
+    options = SinkOptions(event_time=EventTime.regex(r"^\d+$", "s"))
+    sink = MapperSink(LOCAL, lake.output, lake.staging(1), "token", options)
+    sink.begin(OLD)
+    reader = GENERATION.reader(FakeFetcher07(log), positions=True, fetch_bytes=len(log))
+    for batch in reader.read(OffsetRange(*OLD, 0, len(log))):
+        sink.write(batch)
+    sink.finish()
+    lake.unstage(sink.quarantined)
+    adopted = adopt(lake)
+    assert adopted.quarantined == tuple(
+        replace(each, staged=each.path) for each in sink.quarantined
+    )
+    report = verified(output)
+    assert (report.quarantined, adopted.positions) == (quarantined, {OLD: len(log)})
