@@ -51,6 +51,11 @@ def named_by_loader(path: str) -> tuple[int, int, int] | None:
     return None if found is None else (parse_partition(found[2]), int(found[3]), int(found[4]))
 
 
+def made_by_loads(path: str) -> bool:
+    """Return whether a file of a topic has a name that loads or the table's library give."""
+    return named_by_loader(path) is not None or path.rpartition("/")[2].startswith("part-")
+
+
 def is_quarantine(path: str) -> bool:
     """Return whether a file holds quarantined records."""
     return path.startswith(STATE)

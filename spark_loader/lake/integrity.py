@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from spark_loader.errors import AlteredCheckpoint, DamagedLake
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.contents import data_files, named_by_loader, quarantine_files
+from spark_loader.lake.contents import data_files, made_by_loads, quarantine_files
 from spark_loader.lake.ledger import DataFile, beside
 from spark_loader.lake.recover import unfinished_replay
 from spark_loader.lake.table_files import LiveFile
@@ -107,7 +107,7 @@ def find_damage(checkpoints: Checkpoints) -> Damage:
     damage.unknown.extend(
         f"{path} is named by no commit"
         for path in sorted(others)
-        if path not in passing and _is_ours(path)
+        if path not in passing and made_by_loads(path)
     )
     return damage
 
@@ -138,13 +138,8 @@ def _without_table(checkpoints: Checkpoints, there: dict[str, int], damage: Dama
     damage.unknown.extend(
         f"{path} is named by no table"
         for path in sorted(there)
-        if path not in passing and _is_ours(path)
+        if path not in passing and made_by_loads(path)
     )
-
-
-def _is_ours(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return named_by_loader(path) is not None or name.startswith("part-")
 
 
 def describe(damage: Damage, output: str) -> str:

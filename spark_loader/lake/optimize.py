@@ -5,8 +5,8 @@
 
 Invariants. Readers see the rows of an hour once, in the old files or in the new ones; a crash
 leaves files that no commit names, and the next optimize does the rest. An hour that loads may still
-add to is left alone. `vacuum` keeps the files of every version of the last `retention_hours`, and
-those of a load that is under way.
+add to is left alone. `vacuum` keeps the files of every version of the last `retention_hours`, those
+of a load that is under way, and whatever else lies in the directory, such as another lake.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.contents import made_by_loads
 from spark_loader.lake.ledger import beside
 from spark_loader.lake.locks import alone, optimizing
 from spark_loader.lake.operate import require_loaded
@@ -137,9 +138,17 @@ def vacuum(
         data, _ = beside(table.entries())
         kept = {each.path for each in data} | under_way
         found = table.format.unneeded(retention_hours)
-        doomed = sorted(path for path in found if path not in kept)
+        known = table.checksums()
+        doomed = sorted(
+            path for path in found if path not in kept and (path in known or _of_topic(path))
+        )
         if not dry_run:
             paths = [join(checkpoints.output, path) for path in doomed]
             with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
                 list(pool.map(checkpoints.filesystem.delete, paths))
     return doomed
+
+
+def _of_topic(path: str) -> bool:
+    """Return whether a file that no commit names may be one that a crash left behind."""
+    return path.startswith("topic=") and made_by_loads(path)

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_loader import EventTime, LoadError
+from spark_loader.lake.adopt import adopt
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.integrity import find_damage
 from spark_loader.lake.optimize import optimize, vacuum
@@ -108,6 +109,25 @@ def test_vacuum_deletes_only_unneeded_files(lake, output, run, cluster):
     assert loaded_offsets(output) == WHOLE
     assert verified(output).unreferenced == 0
     assert not find_damage(lake)
+
+
+def test_vacuum_keeps_files_that_are_not_of_the_lake(lake, output, run, cluster):
+    first = loaded_files(output)[0]
+    adopted = first.rename(first.with_name("by-hand.parquet"))
+    shutil.rmtree(output / "_delta_log")
+    adopt(lake)
+    optimize(lake)
+    shutil.copytree(output, output / "copy")
+    others = ["README.md", "topic=h/notes.txt", "topic=h/date=1970-01-01/hour=0/by-hand.csv"]
+    for name in others:
+        (output / name).write_text("mine")
+    copied = sorted((output / "copy").rglob("*.*"))
+    doomed = vacuum(lake, retention_hours=0, allow_short=True)
+    assert str(adopted.relative_to(output)) in doomed
+    assert len(doomed) == 32
+    assert [name for name in others if not (output / name).exists()] == []
+    assert sorted((output / "copy").rglob("*.*")) == copied
+    assert verified(output / "copy").rows == 80
 
 
 def test_vacuum_keeps_json_files_and_files_of_unfinished_run(lake, output, run, cluster):
