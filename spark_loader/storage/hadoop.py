@@ -13,7 +13,6 @@ import importlib.util
 import logging
 import os
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -123,7 +122,8 @@ class HadoopFileSystem:
             with renewed(lambda: self._renew(path, owner), _LOCK_REFRESH_S):
                 yield
         finally:
-            self.delete(path)
+            if self._holds(path, owner):
+                self.delete(path)
 
     def table_log(self, output: str) -> MirroredTableLog:
         return MirroredTableLog(self, output)
@@ -132,7 +132,7 @@ class HadoopFileSystem:
         """Move a dead holder's lock away; raise LockedError when the holder is alive."""
         fs, target = self._at(path)
         modified = int(fs.getFileStatus(target).getModificationTime())
-        if time.time() - modified / 1000 < _LOCK_STALE_S:
+        if self._time_ms(path) - modified < _LOCK_STALE_S * 1000:
             held_by = self.read(path).decode()
             raise LockedError(f"{path} is held by {held_by}; a dead one's is free in 2 minutes")
         # If several clients find it stale, one moves it; a fresh lock moved by mistake is put back.
@@ -145,12 +145,36 @@ class HadoopFileSystem:
         fs.delete(aside, False)
 
     def _renew(self, path: str, owner: str) -> bool:
+        """Renew the lock; return whether it is still held."""
         try:
+            if not self._holds(path, owner):
+                # The commits of the two holders conflict, and one is refused.
+                logger.error("lock lost path=%s", path)
+                return False
             # Overwritten, not deleted and created: the name is never free.
             self._write(path, owner.encode())
         except OSError as error:
             logger.warning("lock not renewed path=%s error=%s", path, error)
         return True
+
+    def _holds(self, path: str, owner: str) -> bool:
+        """Return whether a lock is still this owner's: another takes it over after a long pause."""
+        try:
+            # Empty if it could not be renewed to the end.
+            return self.read(path) in (owner.encode(), b"")
+        except FileNotFoundError:
+            return False
+
+    def _time_ms(self, path: str) -> int:
+        """Return the time by the clock that sets the times of files; this machine's may differ."""
+        directory, _, name = path.rpartition("/")
+        probe = f"{directory}/.{name}.{uuid.uuid4().hex[:8]}.time"
+        self._write(probe, b"")
+        fs, written = self._at(probe)
+        try:
+            return int(fs.getFileStatus(written).getModificationTime())
+        finally:
+            fs.delete(written, False)
 
     def _write_beside(self, path: str, data: bytes) -> Any:
         directory, _, name = path.rpartition("/")

@@ -2,7 +2,9 @@
 
 import json
 import tempfile
+import time
 import uuid
+from contextlib import ExitStack
 
 import pytest
 
@@ -66,6 +68,29 @@ def test_stale_lock_is_taken_over(mounted, monkeypatch):
         assert mounted.names(mounted.root) == ["lock"]
         with pytest.raises(LockedError, match="you"), mounted.lock(path, "third"):
             pass
+
+
+def test_lock_age_is_by_the_clock_of_the_file_system(mounted, monkeypatch):
+    path, now = f"{mounted.root}/lock", time.time()
+    with mounted.lock(path, "me"):
+        monkeypatch.setattr(time, "time", lambda: now + 3600)
+        with pytest.raises(LockedError, match="held by me"), mounted.lock(path, "you"):
+            pass
+    assert mounted.names(mounted.root) == []
+
+
+def test_lock_that_was_lost_is_left_to_its_next_holder(mounted, monkeypatch):
+    path = f"{mounted.root}/lock"
+    monkeypatch.setattr(hadoop, "_LOCK_STALE_S", -1.0)
+    with ExitStack() as next_one:
+        with mounted.lock(path, "paused"):
+            next_one.enter_context(mounted.lock(path, "the next"))
+            assert not mounted._renew(path, "paused")
+            assert mounted.read(path) == b"the next"
+        assert mounted.read(path) == b"the next"
+        assert mounted._renew(path, "the next")
+    assert not mounted._renew(path, "the next")
+    assert mounted.names(mounted.root) == []
 
 
 def test_local_copies_are_removed(mounted, tmp_path, monkeypatch):
