@@ -16,7 +16,7 @@ from spark_loader.cli.output_directory import cluster_view, json_option, opened_
 from spark_loader.errors import LoadError
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import adopt
-from spark_loader.lake.integrity import find_damage
+from spark_loader.lake.integrity import needs_adoption
 from spark_loader.lake.locks import alone
 from spark_loader.lake.replay import replay
 from spark_loader.reading.generations import generation_of
@@ -131,7 +131,7 @@ def adopt_files(output: str, as_json: bool, **given: Any) -> None:
     checkpoints = opened_lake(output, given)
     with alone(checkpoints):
         # `adopt` raises where nothing was ever planned.
-        wanted = find_damage(checkpoints) or not checkpoints.run_numbers()
+        wanted = needs_adoption(checkpoints) or not checkpoints.run_numbers()
         entry = adopt(checkpoints) if wanted else None
     if as_json:
         gaps = [str(each) for each in entry.gaps] if entry is not None else []

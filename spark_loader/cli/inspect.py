@@ -27,7 +27,7 @@ from spark_loader.json_codec import to_json
 from spark_loader.lake import audit as books
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import survey
-from spark_loader.lake.integrity import find_damage, require_whole
+from spark_loader.lake.integrity import needs_adoption, require_whole
 from spark_loader.lake.ledger import Entry
 from spark_loader.lake.verify import verify as verify_output
 from spark_loader.load.planning import make_plan
@@ -124,7 +124,7 @@ def plan(as_json: bool, **given: Any) -> None:
     options = load_options(given)
     checkpoints = opened(options.output, given)
     adopted: Entry | None = None
-    if options.adopt and find_damage(checkpoints):
+    if options.adopt and needs_adoption(checkpoints):
         adopted = survey(checkpoints).entry
     else:
         require_whole(checkpoints)

@@ -59,6 +59,16 @@ def require_whole(checkpoints: Checkpoints) -> None:
         raise DamagedLake(describe(damage, checkpoints.output))
 
 
+def needs_adoption(checkpoints: Checkpoints) -> bool:
+    """Return whether a directory is damaged, or a stopped run in it cannot be read to resume it."""
+    try:
+        for _ in _half_published(checkpoints):
+            pass
+        return bool(find_damage(checkpoints))
+    except AlteredCheckpoint:
+        return True
+
+
 def find_damage(checkpoints: Checkpoints) -> Damage:
     """Compare names and lengths with the table's account."""
     output = checkpoints.output

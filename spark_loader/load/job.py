@@ -16,7 +16,7 @@ from typing import Any
 
 from spark_loader.lake.adopt import adopt
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.integrity import find_damage, require_whole
+from spark_loader.lake.integrity import needs_adoption, require_whole
 from spark_loader.lake.locks import alone, beginning, loading
 from spark_loader.lake.recover import recover
 from spark_loader.load.options import LoadOptions
@@ -120,7 +120,7 @@ class Loader:
         checkpoints.table.exists()
         if self.options.adopt:
             with alone(checkpoints):
-                if find_damage(checkpoints):
+                if needs_adoption(checkpoints):
                     adopted = adopt(checkpoints)
                     logger.warning("lake adopted run=%d %s", adopted.run, adopted.note)
         with ExitStack() as stack:

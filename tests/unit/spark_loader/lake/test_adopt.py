@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_loader.errors import DamagedLake, LoadError
+from spark_loader.errors import AlteredCheckpoint, DamagedLake, LoadError
 from spark_loader.lake import table as tables
 from spark_loader.lake.adopt import adopt
 from spark_loader.lake.formats import ICEBERG, TABLE_FORMATS
@@ -130,6 +130,29 @@ def test_one_adopt_is_enough_after_loss_of_a_ledger_file(
     assert LakeTable(LOCAL, str(output)).latest().beginning == 3
     assert verified(output).rows == 20
     assert run().run == 0
+
+
+@pytest.mark.parametrize("damaged", ["plan.json", "offsets/00000.json"])
+@pytest.mark.parametrize(("kind", "loads"), [("parquet", 0), ("parquet", 1), ("json", 1)])
+def test_adopt_gives_up_stopped_run_that_cannot_be_read(
+    run, cluster, output, command, damaged, kind, loads
+):
+    for _ in range(loads):
+        run(format=kind)
+        cluster.append("t", 0, [b"x"] * 10)
+    with pytest.raises(Crash):
+        run(CrashingFileSystem(LOCAL, "after publish 00000.json"), format=kind)
+    [file] = output.glob(f"_zkbroker/runs/{loads + 1:06d}/{damaged}")
+    file.write_text(file.read_text()[:-20])
+    for _ in range(2):
+        with pytest.raises(AlteredCheckpoint, match=f"{damaged} is damaged .* --adopt"):
+            run(format=kind)
+    planned = command("plan", output, "-b", "h:1", "-t", "t", "--adopt")
+    assert "would begin again: " in planned
+    run(format=kind, adopt=True)
+    assert verified(output).rows == cluster.end("t", 0) + 40
+    assert run(format=kind, adopt=True).run == 0
+    assert "nothing to take over" in command("adopt", output)
 
 
 def test_adopt_keeps_plan_of_unknown_version(run, output):
