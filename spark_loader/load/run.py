@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from spark_loader.causes import cause_of
-from spark_loader.errors import CheckpointError, LoadError, QuarantineLimit
+from spark_loader.errors import LoadError, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.evolution import require_fitting
 from spark_loader.lake.ledger import Entry, MapperOffsets, Plan, now_text, total_bytes
@@ -251,11 +251,12 @@ class Run:
         schema = schema_from_texts(offsets.schema for offsets in done)
         try:
             self.checkpoints.table.commit(entry, tabled, schema, since=plan.positions)
-        except CheckpointError:
+        except LoadError:
             latest = self.checkpoints.table.latest()
             if latest is None or not latest.counts(plan.run):
-                # Another run was published first: this run's files can never count. If this very
-                # run was published, by another load or by a commit whose answer was lost, they do.
+                # Another run was published first, from the same position or with a column of
+                # another type: this run's files can never count. If this very run was published,
+                # by another load or by a commit whose answer was lost, they do.
                 self.checkpoints.give_up(plan)
             raise
         try:

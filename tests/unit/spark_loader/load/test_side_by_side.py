@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from spark_loader import EventTime, LoadError
+from spark_loader import EventTime, LoadError, ValueColumns
 from spark_loader.errors import CheckpointError
 from spark_loader.lake import recover
 from spark_loader.lake.checkpoint import Checkpoints
@@ -139,6 +139,26 @@ def test_files_stay_when_another_load_published_the_same_run(load, output, forma
     assert [(each.resumed, each.adopted, each.rows) for each in other] == [(True, 1, 20)]
     assert verified(output).rows == 20
     assert load("a").rows == 0
+
+
+def test_load_whose_column_another_load_added_meanwhile_can_be_given_another_name(
+    load, output, cluster
+):
+    cluster.append("a", 1, [b'{"n": 1}'])
+    cluster.append("b", 1, [b'{"n": "1"}'])
+
+    def columns(given):
+        return {"columns": ValueColumns.json(given), "max_quarantined": None}
+
+    filesystem = ActionBeforeStep(
+        "after publish plan.json", lambda: load("b", **columns("n:string"))
+    )
+    with pytest.raises(LoadError, match="another name"):
+        load("a", filesystem, **columns("n:long"))
+    assert filesystem.done()
+    assert load("a", **columns("number=n:long")).rows == 1
+    assert verified(output).rows + verified(output).quarantined == 42
+    assert len([*output.glob("topic=*/**/*.parquet")]) == 2
 
 
 def test_stopped_run_is_resumed_only_by_load_of_its_topic(load, output, lake):
