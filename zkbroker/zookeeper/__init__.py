@@ -28,7 +28,6 @@ __all__ = [
     "ConnectionLost",
     "Create",
     "Delete",
-    "ZkLoginRefused",
     "NoNode",
     "NodeExists",
     "NodeStat",
@@ -40,5 +39,6 @@ __all__ = [
     "SetData",
     "Settable",
     "TransactionFailed",
+    "ZkLoginRefused",
     "ZkSession",
 ]
