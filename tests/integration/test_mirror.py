@@ -25,6 +25,7 @@ from tests.support.mirroring import (
     connect,
     contents,
     read_all,
+    require_same,
     source,
 )
 from tests.support.process import wait_until
@@ -112,7 +113,7 @@ def test_two_sources_are_mirrored_into_one_target(east, west, here, coordinator)
     with caught_up(given) as mirror:
         metrics = mirror.metrics()
     for cluster, topic in ((east, ours), (west, theirs)):
-        assert contents(here.bootstrap_servers, topic) == contents(cluster.bootstrap_servers, topic)
+        require_same(here.bootstrap_servers, cluster.bootstrap_servers, topic)
     assert metrics["dropped_messages"] == 0
     assert metrics["lag"] == 0
     # all positions are committed when the mirror has ended
@@ -131,7 +132,7 @@ def test_stored_batches_are_mirrored_unchanged(east, here):
         metrics = mirror.metrics()
     assert metrics["stored_batches"] > 0
     assert metrics["encoded_batches"] == 0
-    assert contents(here.bootstrap_servers, topic) == contents(east.bootstrap_servers, topic)
+    require_same(here.bootstrap_servers, east.bootstrap_servers, topic)
 
 
 @pytest.mark.parametrize("prefixed", [False, True])
@@ -368,7 +369,7 @@ def test_rebalance_of_mirrors_loses_and_repeats_nothing(east, here, coordinator)
         writer.join()
     catch_up(second)
     second.close()
-    assert contents(here.bootstrap_servers, topic) == contents(east.bootstrap_servers, topic)
+    require_same(here.bootstrap_servers, east.bootstrap_servers, topic)
     assert sum(map(len, read_all(here.bootstrap_servers, topic).values())) == len(written)
 
 
@@ -412,7 +413,7 @@ def test_unavailable_target_delays_mirror_within_its_window_without_loss(
     # one chunk may be taken beyond the window
     assert most <= window + 1024 * 1024
     assert grown < 100 * 1024 * 1024
-    assert contents(here.bootstrap_servers, topic) == contents(east.bootstrap_servers, topic)
+    require_same(here.bootstrap_servers, east.bootstrap_servers, topic)
 
 
 def test_mirror_maker_options_mirror_until_sigterm(east, here, tmp_path):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,6 +102,27 @@ def contents(bootstrap: str, topic: str) -> dict[int, list[tuple[Any, ...]]]:
         number: [(m.key, m.value, m.timestamp, m.headers) for m in messages]
         for number, messages in read_all(bootstrap, topic).items()
     }
+
+
+def require_same(target: str, source: str, topic: str) -> None:
+    """Compare the contents of a topic; the error counts messages instead of showing them."""
+    mirrored, original = contents(target, topic), contents(source, topic)
+    if mirrored == original:
+        return
+    report = []
+    for number in sorted({*mirrored, *original}):
+        there = [repr(each) for each in mirrored.get(number, ())]
+        wanted = [repr(each) for each in original.get(number, ())]
+        if there != wanted:
+            pairs = enumerate(zip(there, wanted, strict=False))
+            first = next((at for at, (one, other) in pairs if one != other), "end")
+            missing = (Counter(wanted) - Counter(there)).total()
+            added = (Counter(there) - Counter(wanted)).total()
+            report.append(
+                f"partition {number}: {len(there)} of {len(wanted)} messages, {missing} missing, "
+                f"{added} more than once or unknown, the first difference at: {first}"
+            )
+    raise AssertionError(f"{topic} differs: {'; '.join(report)}")
 
 
 class MirrorProcess:
