@@ -210,6 +210,7 @@ class LakeTable:
 
         Raises:
             CheckpointError: another run moved one of those positions meanwhile.
+            LoadError: a column of the files has another type in the table.
         """
         schema = schema if schema is not None else base_schema()
         for _ in range(_TRIES):

@@ -108,7 +108,7 @@ class TableFormat(Protocol):
         """Raise LoadError when the format cannot hold columns of such types."""
 
     def forget(self) -> None:
-        """Forget what was read: its metadata were moved away."""
+        """Forget what was read: the table's metadata was moved away."""
 
     def begin(self, schema: pa.Schema) -> None:
         """Make an empty table unless there is one."""

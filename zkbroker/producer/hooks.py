@@ -323,7 +323,7 @@ class Hooks:
     def _reported(function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
-        # A user's code that learns of something: it has no message to fail.
+        # Only notified: no message depends on it.
         except Exception:
             logger.exception("handler failed function=%r", function)
             return None

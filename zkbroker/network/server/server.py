@@ -239,7 +239,7 @@ class Server:
                 continue
             try:
                 self._admit(connection, peer, listener)
-            except Exception as error:  # noqa: BLE001 - logged, with the error of a defect
+            except Exception as error:  # noqa: BLE001 - logged
                 # A connection that fails while it is set up must not end the listener.
                 connection.close()
                 self._warn(f"connection not accepted peer={peer[0]} reason={error!r}")
